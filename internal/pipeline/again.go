@@ -15,13 +15,15 @@ import (
 // A later round of a crawl asks a host for what has changed, by what the host itself calls the versions that are
 // known (RFC 9110, section 13), and says of each page whether it has.
 
+// A later round of a crawl requests pages only if they have changed, by the validators that the host gave for the known
+// version (RFC 9110, section 13), and says of each page whether it has changed.
 const (
-	// classUnasked is the class of a 304 to a request that did not ask whether anything had changed.
+	// classUnasked is the error class of a 304 response to a request without a condition.
 	classUnasked = "unasked_304"
-	// longestETag bounds what is kept of a page in the state and in memory. Servers that hash whole pages in
-	// hex come to 130.
+	// longestETag bounds what the state and the memory hold of a page. Servers that hash whole pages in hex come to 130
+	// bytes.
 	longestETag = 256
-	// digestPrefix is how a record names the hash of its digest.
+	// digestPrefix names the hash of a digest in records.
 	digestPrefix = "sha256:"
 )
 
@@ -32,8 +34,8 @@ func digest(sum [sha256.Size]byte) string {
 
 var noDigest [sha256.Size]byte
 
-// etag is an entity tag that can be sent back, and nothing if s is none: whatever is not in quotes means something
-// else in a request, a "*" any version at all, and what is not visible ASCII does not come through every proxy.
+// etag returns s if it is an entity tag that can be sent back, and otherwise an empty string. Text without quotes has a
+// different meaning in a request: "*" stands for any version. Text other than visible ASCII does not pass every proxy.
 func etag(s string) string {
 	opaque, quoted := strings.CutPrefix(strings.TrimPrefix(s, "W/"), `"`)
 	opaque, closed := strings.CutSuffix(opaque, `"`)
@@ -48,8 +50,8 @@ func etag(s string) string {
 	return s
 }
 
-// validators are what the header of an answer calls this version of the page. A date is taken in the three forms
-// that HTTP knows; by another a server could not be asked.
+// validators returns the entity tag and the date of the version that the header of a response gives. The date may be in
+// any of the three forms of HTTP. A date in another form is dropped, as a condition could not be made from it.
 func validators(h http.Header) (tag string, modified time.Time) {
 	if t, err := http.ParseTime(h.Get("Last-Modified")); err == nil {
 		modified = t
@@ -57,8 +59,8 @@ func validators(h http.Header) (tag string, modified time.Time) {
 	return etag(h.Get("ETag")), modified
 }
 
-// condition has a page sent only if it is another than the one that is known. Nil: nothing is known that the host
-// could be asked by.
+// condition returns the header fields by which the host sends a page only if it differs from the known version. Nil
+// means that no validator is known, or that none is used.
 func (c *Config) condition(l *frontier.Lease) http.Header {
 	if l.Before == nil || c.Unconditional {
 		return nil
@@ -76,8 +78,8 @@ func (c *Config) condition(l *frontier.Lease) http.Header {
 	return h
 }
 
-// refusesCondition reports whether a host took the condition for an error, as it must not. The page is then asked
-// for once more and without it.
+// refusesCondition reports whether a host answered the condition with 412, which it must not. It then drops the
+// validators of the lease, so that the page is requested once more without a condition.
 func (t *try) refusesCondition() bool {
 	f, l := t.f, t.f.lease
 	if f.resp == nil || f.resp.Status != http.StatusPreconditionFailed || t.p.cfg.condition(l) == nil {
@@ -95,19 +97,18 @@ func (w *processor) notModified(r *result, f *fetched) {
 		return
 	}
 	before := f.lease.Before
-	if before == nil { // the program knows what it has asked by
+	if before == nil { // the program set the condition itself
 		return
 	}
 	if d := before.Digest; d != noDigest && !w.p.cfg.OmitDigest {
 		r.rec.Digest = digest(d)
 	}
-	if before.Status/100 == 2 { // else it had no body either, and refers to an earlier one
+	if before.Status/100 == 2 { // otherwise the visit before had no body either and refers to an earlier one
 		r.rec.SameAs = before.At
 	}
 }
 
-// compare notes which version of a URL this is, for a later round, and how it differs from what rounds before have
-// found.
+// compare notes which version of a URL this is, for a later round, and how it differs from what earlier rounds found.
 func (w *processor) compare(r *result, f *fetched) {
 	if w.p.cfg.State == nil {
 		return
@@ -122,11 +123,12 @@ func (w *processor) compare(r *result, f *fetched) {
 	}
 }
 
-// identify takes in what tells this version of a page from others. The hash of a body may be in the record already.
+// identify notes what distinguishes this version of a page: digest and validators. The record may have the hash of the
+// body already.
 func (r *result) identify(f *fetched) {
 	v, resp := r.visit, f.resp
 	switch {
-	case resp.Status == http.StatusNotModified && r.lease.Before == nil: // the program asked
+	case resp.Status == http.StatusNotModified && r.lease.Before == nil: // the program set the condition itself
 	case resp.Status == http.StatusNotModified:
 		before := r.lease.Before
 		v.Digest = before.Digest
@@ -144,14 +146,14 @@ func (r *result) identify(f *fetched) {
 		} else {
 			v.Digest = f.sum()
 		}
-		if !resp.Truncated { // or the rest could not be had with a larger max_body
+		if !resp.Truncated { // otherwise a larger max_body could not fetch the rest, as the page would count as unchanged
 			v.ETag, v.LastModified = validators(resp.Header)
 		}
 	}
 }
 
-// change is how what was found differs from before. Failures and refusals say nothing of the page, and nor does a
-// visit of which an older program kept no digest.
+// change returns how the page differs from what earlier rounds found. Failures and refusals tell nothing about the
+// page, and neither does an earlier visit without a digest, as older versions stored it.
 func change(before *frontier.Visit, r *result) frontier.Change {
 	was := before != nil && before.Status/100 >= 2 && before.Status/100 <= 3
 	switch status := r.rec.Status; {

@@ -10,14 +10,14 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// errExcluded is why a worker does not ask: its lease is older than the order.
+// errExcluded is why a worker makes no request: the operator has blocked the host since the URL was leased.
 var errExcluded = errors.New("the host is blocked by the operator")
 
-// walked is how many hosts Discovery describes in one go: some tens of microseconds.
+// walked is how many hosts Discovery describes at a time, which takes some tens of microseconds.
 const walked = 128
 
-// ask has Discovery do something between two of its turns; once it has ended the frontier is at rest,
-// and it is done here. Before Run nothing is done.
+// ask runs do in the goroutine of Discovery, between two of its turns. Once Discovery has ended, the frontier does not
+// change any more and do runs in the caller's goroutine. Before Run it does nothing.
 func (p *Pipeline) ask(do func(*discovery)) {
 	if !p.began.Load() {
 		return
@@ -31,7 +31,7 @@ func (p *Pipeline) ask(do func(*discovery)) {
 	}
 }
 
-// order is ask for what changes a crawl. It does nothing, and reports so, once no URLs are leased.
+// order is ask for calls that change a crawl. It does nothing and returns false once no more URLs are leased.
 func (p *Pipeline) order(do func(*discovery)) (done bool) {
 	p.ask(func(d *discovery) {
 		if done = !d.stopping; done {
@@ -41,13 +41,14 @@ func (p *Pipeline) order(do func(*discovery)) (done bool) {
 	return done
 }
 
-// Pause ends the leasing of URLs until Unpause; what is under way is finished. MaxTime runs on. It may be
-// called at any time, from any goroutine but those that call a hook of the limiter or the log's handler,
-// and waits for Discovery's next free moment. It reports whether the crawl was there to pause: not before
-// Run, and not after the leasing has ended.
+// Pause stops the leasing of URLs until Unpause; what is in flight is finished. MaxTime continues to run. Pause may be
+// called at any time, from any goroutine except those that call a hook of the limiter or the handler of the log, and
+// waits until Discovery is free. It returns false if there is no crawl to pause: before Run, and after the leasing has
+// ended.
 func (p *Pipeline) Pause() bool { return p.order(func(d *discovery) { d.paused = true }) }
 
-// Unpause has a paused crawl go on; of any other it does nothing. See Pause.
+// Unpause continues a paused crawl. It does nothing to a crawl that is not paused. See Pause for when it may be called
+// and what it returns.
 func (p *Pipeline) Unpause() bool { return p.order(func(d *discovery) { d.paused = false }) }
 
 // Paused reports whether the crawl is paused. See [Pipeline.Pause].
@@ -56,33 +57,35 @@ func (p *Pipeline) Paused() (paused bool) {
 	return paused
 }
 
-// AddSeed adds a seed to a crawl that runs. One that is known already changes nothing. See Pause.
+// AddSeed adds a seed to a running crawl. A seed that is known already changes nothing. See Pause for when it may be
+// called and what it returns.
 func (p *Pipeline) AddSeed(s Seed) bool { return p.order(func(d *discovery) { d.seed(s) }) }
 
-// SetBounds replaces MaxPages and MaxTime of a crawl that runs; zero means no bound. Pages that [Peers]
-// count have the bound of these: for them it changes what is said alone. See Pause.
+// SetBounds replaces MaxPages and MaxTime of a running crawl; zero means no bound. If [Peers] count the pages, their
+// bound applies, and maxPages only appears in messages. See Pause for when it may be called and what it returns.
 func (p *Pipeline) SetBounds(maxPages int, maxTime time.Duration) bool {
 	return p.order(func(d *discovery) { d.bound(maxPages, maxTime) })
 }
 
-// Revise has Discovery ask the limiter anew when hosts may be asked, because its rules have changed. See Pause.
+// Revise makes Discovery ask the limiter again for every host when it may get a request, because the rules of the
+// limiter have changed. See Pause for when it may be called.
 func (p *Pipeline) Revise() { p.order(func(d *discovery) { d.frontier.Revise(p.cfg.Clock.Now()) }) }
 
-// Wake is Revise for one host.
+// Wake is Revise for one host. See Pause for what it returns.
 func (p *Pipeline) Wake(host string) bool {
 	return p.order(func(d *discovery) { d.frontier.Wake(p.cfg.Clock.Now(), host) })
 }
 
-// Block has nothing further asked of a host, known or not, until Unblock: no request of it begins after
-// Block has returned, and what is under way is finished. Its URLs stay queued; when only such hosts are
-// left the crawl ends with [EndBlocked] after MaxBlocked. It is not ok if the crawl was not there, as
-// with [Pipeline.Pause], nor with the error, which is [frontier.ErrTooManyExcluded].
+// Block stops the requests to a host, known or not, until Unblock. No request to it begins after Block has returned;
+// what is in flight is finished. The URLs of the host stay queued. When only such hosts are left, the crawl ends with
+// [EndBlocked] after MaxBlocked. The result ok is false if there is no crawl, as with [Pipeline.Pause], and if there is
+// an error, which is [frontier.ErrTooManyExcluded].
 func (p *Pipeline) Block(host string) (ok bool, err error) {
 	ok = p.order(func(d *discovery) { err = d.exclude(host) })
 	return ok && err == nil, err
 }
 
-// Unblock has a host asked again. Of one that is not blocked it does nothing.
+// Unblock allows requests to a host again. It does nothing to a host that is not blocked.
 func (p *Pipeline) Unblock(host string) bool {
 	return p.order(func(d *discovery) {
 		if d.frontier.Include(p.cfg.Clock.Now(), host) {
@@ -99,8 +102,8 @@ func (d *discovery) exclude(host string) error {
 	return err
 }
 
-// exclusions are the hosts that operators have blocked. Workers read them while Discovery writes, so it writes another
-// map.
+// exclusions holds the hosts that operators have blocked. Workers read the map without a lock, so Discovery replaces it
+// by a changed copy.
 type exclusions struct {
 	hosts atomic.Pointer[map[string]struct{}]
 }
@@ -126,9 +129,9 @@ func (e *exclusions) note(host string, excluded bool) {
 	e.hosts.Store(&all)
 }
 
-// SetScope replaces the patterns of the scope. Links are judged by the new ones from then on. A queued URL
-// that they leave out is not asked for: when its turn comes it is recorded with the decision as its class
-// of error. The error names the pattern that is wrong. See Pause.
+// SetScope replaces the patterns of the scope. They apply to links that are found from then on. A queued URL that they
+// leave out is not requested: when its turn comes, it is recorded with the scope's decision as its error class. The
+// error names the invalid pattern. See Pause for when it may be called and what it returns.
 func (p *Pipeline) SetScope(include, exclude []string) (ok bool, err error) {
 	ok = p.order(func(d *discovery) {
 		if err = p.cfg.Scope.SetPatterns(include, exclude); err == nil {
@@ -138,20 +141,21 @@ func (p *Pipeline) SetScope(include, exclude []string) (ok bool, err error) {
 	return ok && err == nil, err
 }
 
-// Leased is how many URLs are in the hands of workers. It is quick, and may be called at any time.
+// Leased returns how many URLs are leased to workers. It does not wait for Discovery and may be called at any time.
 func (p *Pipeline) Leased() int { return int(p.discovery.frontier.Counts().Leased) }
 
-// Host tells what the frontier knows of one host, by the name that snapshots show. It is not ok if
-// nothing is; of a crawl with a state, also if its URLs are all on the disk. It may be called when
+// Host returns what the frontier knows about one host, by the name that snapshots show. The result ok is false if it
+// knows nothing, or, in a crawl with a state, if all URLs of the host are on disk. It may be called whenever
 // [Pipeline.Snapshot] may be, and waits like it.
 func (p *Pipeline) Host(name string) (h frontier.HostState, ok bool) {
 	p.ask(func(d *discovery) { h, ok = d.frontier.Host(p.cfg.Clock.Now(), name) })
 	return h, ok
 }
 
-// EachHost calls see for every host in memory, in no order, until it returns false. It may be called when
-// [Pipeline.Snapshot] may be. Discovery is asked for a few hosts at a time and does its own work between,
-// so that a walk past a hundred thousand keeps it from nothing; see is called outside of it.
+// EachHost calls see for every host in memory, in no particular order, until see returns false. It may be called
+// whenever [Pipeline.Snapshot] may be. It gets a few hosts at a time from Discovery, which does its own work in
+// between, so that a walk past a hundred thousand hosts does not hold up the crawl. See is called in the caller's
+// goroutine.
 func (p *Pipeline) EachHost(see func(frontier.HostState) bool) {
 	var walk *frontier.Walk
 	defer func() {
@@ -178,7 +182,8 @@ func (p *Pipeline) EachHost(see func(frontier.HostState) bool) {
 	}
 }
 
-// Cut cancels what workers and handlers have under way in a crawl that was told to stop. See Pause.
+// Cut cancels what workers and handlers have in progress, if the crawl has been told to stop. See Pause for when it may
+// be called.
 func (p *Pipeline) Cut() {
 	p.ask(func(d *discovery) {
 		if d.hurried {

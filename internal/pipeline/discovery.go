@@ -13,36 +13,36 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// outboxFull stops the leasing of refused URLs until Output has taken some: a whole site behind a Disallow
-// must not pile up in memory.
+// outboxFull is how many results may wait for Output before no more refused URLs are leased: a whole site behind a
+// Disallow must not pile up in memory.
 const outboxFull = 256
 
-// discovery is the state of the goroutine that owns the frontier.
+// discovery is the state of the goroutine that owns the frontier. Its methods run in that goroutine.
 type discovery struct {
 	p        *Pipeline
 	frontier *frontier.Frontier
-	seeds    <-chan Seed       // nil when there are no more
-	outbox   []*result         // refused URLs on their way to Output
+	seeds    <-chan Seed       // nil when there are no more seeds
+	outbox   []*result         // results on their way to Output, mostly of refused URLs
 	out      int               // leases whose worker has not reported back
-	slots    int               // of them, those that hold one of Concurrency
-	young    []*frontier.Lease // of them, those leased less than a second ago, oldest first; some have been answered
-	overdue  []*frontier.Lease // older ones without an answer for which there was no extra slot
+	slots    int               // how many of out hold one of the slots of Concurrency
+	young    []*frontier.Lease // leases of out that are less than a second old, oldest first; some have got their response already
+	overdue  []*frontier.Lease // older leases without a response, for which there was no extra slot
 	workers  int               // at most MaxOut
-	hire     func()            // one more worker
-	pages    int               // pages leased and not come back
+	hire     func()            // starts one more worker
+	pages    int               // pages leased and not returned unfetched; those of earlier runs count
 
 	sitemaps  scope.Counters
-	toldSpent map[int]bool // by budget
+	toldSpent map[int]bool // budgets whose end was logged, by index
 	paused    bool
-	alarm     clock.Timer // for the end of a wait; it may ring early, as it is not set anew in each turn
-	alarmAt   time.Time   // zero: it is not set
-	peers     Peers       // a solo, if there is nobody else
-	noted     noted       // as the peers were told
+	alarm     clock.Timer // ends a wait; it may fire early, as it is not reset in each turn
+	alarmAt   time.Time   // when alarm fires; zero means that it is not set
+	peers     Peers       // a solo if no other process works on the crawl
+	noted     noted       // what the peers were told last
 	blocking
 	ending
 	skipping
 
-	busySince time.Time // since when it has not looked for what arrives; zero if nobody measures
+	busySince time.Time // since when Discovery has not looked at its channels; zero if nothing measures that
 }
 
 type noted struct {
@@ -50,7 +50,7 @@ type noted struct {
 	unruled           string
 }
 
-// run leases URLs until the crawl is over, and closes the leases channel.
+// run leases URLs until the crawl is over, and then closes the leases channel.
 func (d *discovery) run(ctx context.Context) error {
 	defer func() { d.stopping = true }()
 	defer close(d.p.leases)
@@ -61,10 +61,10 @@ func (d *discovery) run(ctx context.Context) error {
 		d.began = clk.Now()
 	}
 	d.began = d.began.Add(-d.p.cfg.Elapsed)
-	defer func() { d.peers.Pages(d.pages) }() // some may have come back unfetched
+	defer func() { d.peers.Pages(d.pages) }() // the number may have gone down, by pages that came back unfetched
 	d.bound(d.p.cfg.MaxPages, d.p.cfg.MaxTime)
 	for {
-		if !d.hurried { // what is acknowledged together with a stop begins nothing
+		if !d.hurried { // checked first: what is acknowledged together with a stop must start no further requests
 			select {
 			case <-d.p.stop.c:
 				d.hurry(EndInterrupted, askedToStop)
@@ -84,7 +84,8 @@ func (d *discovery) run(ctx context.Context) error {
 	}
 }
 
-// wait takes in what arrives next, or returns at the instant wake.
+// wait handles what arrives next on a channel. It returns after that, or at the instant wake; zero means no such
+// instant.
 func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 	if !wake.IsZero() && (d.alarmAt.IsZero() || wake.Before(d.alarmAt)) {
 		d.alarm.Reset(wake.Sub(now))
@@ -92,14 +93,14 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 	}
 	stop, acks, seeds := d.p.stop.c, d.p.acks, d.seeds
 	if d.hurried {
-		stop = nil // it stays closed, and has been heard
+		stop = nil // it stays closed, and has been handled
 	}
 	var answers <-chan frontier.Answer
 	var room, failed <-chan struct{}
 	if s := d.p.cfg.State; s != nil {
 		answers, room, failed = s.Answers(), s.Room(), s.Failed()
 	}
-	if room != nil { // what is told now would only wait in memory
+	if room != nil { // the batches would only pile up in memory
 		acks, seeds = nil, nil
 	}
 	var outbox chan<- *result
@@ -115,7 +116,7 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 	case ev := <-d.p.events:
 		d.works()
 		d.event(ev)
-		for range len(d.p.events) { // one look at the frontier serves them all
+		for range len(d.p.events) { // one turn handles them all
 			d.event(<-d.p.events)
 		}
 	case w := <-acks:
@@ -155,16 +156,16 @@ func (d *discovery) wait(ctx context.Context, now, wake time.Time) error {
 	return nil
 }
 
-// works begins a turn of work, for whoever measures how long nothing that arrives was looked at.
+// works begins a turn of work. A Meter measures how long Discovery does not look at its channels meanwhile.
 func (d *discovery) works() {
 	if d.p.cfg.Meter.On() {
 		d.busySince = d.p.cfg.Clock.Now()
 	}
 }
 
-// sort has the leases whose requests have waited for their first byte for [frontier.SlowAfter] give their
-// slots back, while there are extra ones. It returns the instant at which to look again; zero means that
-// only an event can change anything.
+// sort takes the slots of leases whose requests have waited for their first byte for [frontier.SlowAfter], and gives
+// them extra slots while there are any. It returns the instant at which to look again; zero means that only an event
+// can change anything.
 func (d *discovery) sort(now time.Time) time.Time {
 	d.overdue = slices.DeleteFunc(d.overdue, func(l *frontier.Lease) bool { return d.setAside(l, now) })
 	n := 0
@@ -182,7 +183,8 @@ func (d *discovery) sort(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// setAside has a lease give its slot back if it still waits. It is false if there is no place for it.
+// setAside gives a lease that still waits for its first byte an extra slot. It returns false if there is no extra slot.
+// A lease that no longer waits needs none.
 func (d *discovery) setAside(l *frontier.Lease, now time.Time) bool {
 	if !l.Waiting() {
 		return true
@@ -195,7 +197,7 @@ func (d *discovery) setAside(l *frontier.Lease, now time.Time) bool {
 	return aside
 }
 
-// earlier is the earlier of two instants, of which zero is never.
+// earlier returns the earlier of two instants, of which zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -203,13 +205,13 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// dispatch leases as many URLs as there are idle workers and hosts that may be asked. It returns the instant
-// at which there may be more; zero means that only an event can bring more.
+// dispatch leases URLs while there are free slots and hosts that may get a request. It returns the instant at which
+// there may be more; zero means that only an event can bring more.
 func (d *discovery) dispatch(now time.Time) time.Time {
 	for !d.stopping && !d.paused && d.slots < d.p.cfg.Concurrency && d.out < d.p.cfg.MaxOut && len(d.outbox) < outboxFull {
 		if most, last := d.peers.Pages(d.pages); d.pages >= most {
 			if d.out > 0 || !last {
-				return d.deadline // what is out may come back unfetched
+				return d.deadline // pages in flight may come back unfetched
 			}
 			d.halt(EndLimit, fmt.Sprintf("max_pages %d reached", d.maxPages))
 			return time.Time{}
@@ -246,7 +248,7 @@ func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 	d.p.leases <- l // never blocks: there is room for every worker
 }
 
-// refused has a URL counted and recorded that is not to be fetched.
+// refused counts and records a URL that is not to be fetched.
 func (d *discovery) refused(l *frontier.Lease, now time.Time) {
 	s := &d.p.stats
 	switch l.Refused.Class {
@@ -275,8 +277,8 @@ func (d *discovery) record(l *frontier.Lease, rec *record.Record) {
 	d.outbox = append(d.outbox, &result{lease: l, rec: rec, trip: d.p.cfg.trip(l)})
 }
 
-// idle decides what to do when no host may be asked before wake. While something is under way, it is too
-// early to say that nothing is left.
+// idle decides what to do when no host may get a request before wake, and returns the instant until which to wait.
+// While something is in flight, it is too early to say that only blocked hosts are left.
 func (d *discovery) idle(now, wake time.Time) time.Time {
 	d.excludedTil = time.Time{}
 	if d.out == 0 && d.seeds == nil && len(d.outbox) == 0 && d.frontier.Counts().Leased == 0 && d.blocked(now) {
@@ -294,11 +296,11 @@ func (d *discovery) seed(s Seed) {
 	cfg.Scope.AddSeed(u)
 	it := frontier.Item{URL: u, Request: s.request, Found: frontier.Found{Seed: true}, Rank: scope.Promote(cfg.Rank(u, 0), s.points)}
 	d.add(nil, []found{{item: it, fp: d.frontier.Fingerprint(&it), budget: d.p.budgets.Of(u.String())}}, now)
-	if cfg.Robots == nil && cfg.Sitemaps.Enabled && cfg.Scope.Recheck(u, true).In { // nobody names its sitemap
+	if cfg.Robots == nil && cfg.Sitemaps.Enabled && cfg.Scope.Recheck(u, true).In { // no robots.txt names the sitemap
 		d.usualSitemap(u, 0, now)
 	}
 	d.passSkips()
-	d.commit(nil)
+	d.commit(nil) // for the cost of failures, which no acknowledgement commits
 }
 
 func (d *discovery) commit(positions []frontier.Position) {
@@ -307,14 +309,14 @@ func (d *discovery) commit(positions []frontier.Position) {
 	}
 }
 
-// fixes are the settings that make room for links of which there were too many.
+// fixes names the settings that make room for dropped links.
 var fixes = map[frontier.Added]string{
 	frontier.Full:      "raise frontier.max_urls",
 	frontier.HostsFull: "raise frontier.max_urls",
 	frontier.HostPages: "raise max_pages_per_host",
 }
 
-// add takes in links, found on the page of from; nil: they are seeds.
+// add takes in links that were found on the page of from. If from is nil they are seeds.
 func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 	for i := range links {
 		d.frontier.Expect(links[i].fp)
@@ -338,7 +340,7 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 	}
 }
 
-// put offers a link to the frontier, and counts it if there is no room.
+// put offers a link to the frontier, and counts it as dropped if there is no room.
 func (d *discovery) put(link *found, now time.Time) frontier.Added {
 	added := d.frontier.Add(now, link.item, link.fp)
 	if added > frontier.Seen {
@@ -380,11 +382,11 @@ func (d *discovery) event(ev event) {
 	if ev.outcome.Served() && (l.Kind == frontier.Page || l.Kind == frontier.Control) {
 		d.blockedSince = time.Time{}
 	}
-	if ev.took > 0 { // queues let something pass
+	if ev.took > 0 { // the queues let a request pass
 		d.keptSince, d.stuck = time.Time{}, frontier.Idleness{}
 	}
 	if ev.fate != fateProcessed && l.Kind == frontier.Page {
-		d.pages-- // it will be leased again
+		d.pages-- // the URL will be leased again
 	}
 	switch ev.fate {
 	case fateProcessed:
@@ -394,7 +396,7 @@ func (d *discovery) event(ev event) {
 		d.robots(l, ev.answer, now)
 	default:
 		if d.stopping && l.Kind == frontier.Robots {
-			ev.end = frontier.GiveUp() // it is no URL that is left to visit
+			ev.end = frontier.GiveUp() // robots.txt is no URL that is left to visit
 		} else if d.cutOff(&ev, now) {
 			return
 		}
@@ -402,8 +404,8 @@ func (d *discovery) event(ev event) {
 	}
 }
 
-// robots takes in the answer to a robots.txt request and wakes the host that waits for it. A redirect becomes
-// a request of its own, at the head of its host's queue.
+// robots takes in the result of a robots.txt request and wakes the host that waits for it. A redirect becomes a request
+// of its own, at the head of the queue of its host.
 func (d *discovery) robots(l *frontier.Lease, a *robotsAnswer, now time.Time) {
 	if a.redirect != nil {
 		if d.frontier.AddRobots(now, *a.redirect) {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// warnFrom is the shortest wait worth a line: shorter ones are over before it is read.
+	// warnFrom is the shortest wait that is logged. Shorter ones are over before anyone has read the line.
 	warnFrom = 5 * time.Second
-	// keptMin is for how long at least the Fetcher's queues may let nothing pass before the crawl ends.
-	// Unlike hosts that refuse they are our own, and a moment says nothing.
+	// keptMin is the least time for which the Fetcher's queues may let nothing pass before the crawl ends. Unlike hosts
+	// that refuse, the queues are our own, and a short time shows nothing.
 	keptMin = time.Minute
 
 	askedToStop = "asked to stop"
@@ -27,20 +27,20 @@ const (
 
 type ending struct {
 	stopping bool
-	hurried  bool   // it is not to wait for what is under way beyond Grace
-	late     bool   // Output takes no more records of what was cut off
-	cut      func() // cancels what workers and handlers have under way
-	unruled  string // the first origin given up for want of its robots.txt, and why
-	maxPages int    // zero: no bound
+	hurried  bool   // deadline is the end of Grace for what is in progress
+	late     bool   // Output records no more URLs that were cut off
+	cut      func() // cancels what workers and handlers have in progress
+	unruled  string // the first origin whose URLs were given up because robots.txt could not be fetched, and why
+	maxPages int    // zero means no bound
 	maxTime  time.Duration
-	began    time.Time // so that Elapsed lies before the run; what maxTime counts from
-	deadline time.Time // from maxTime, and once it is stopping from Grace; zero means none
+	began    time.Time // when the crawl began: before the run by Elapsed; maxTime counts from it
+	deadline time.Time // from maxTime, or, once hurried, from Grace; zero means none
 }
 
-// bound has the crawl end after so many pages, or so long; zero means that it does not.
+// bound sets the pages and the time after which the crawl ends; zero means no bound.
 func (d *discovery) bound(maxPages int, maxTime time.Duration) {
 	d.maxPages, d.maxTime = maxPages, maxTime
-	if d.hurried { // the deadline is that of what is under way
+	if d.hurried { // the deadline is that of Grace
 		return
 	}
 	d.deadline = time.Time{}
@@ -49,7 +49,7 @@ func (d *discovery) bound(maxPages int, maxTime time.Duration) {
 	}
 }
 
-// over reports whether nothing is left to do or to wait for.
+// over reports whether nothing is left to do or to wait for. It acts on a deadline that has passed.
 func (d *discovery) over(now time.Time) bool {
 	if !d.deadline.IsZero() && !now.Before(d.deadline) {
 		if d.hurried {
@@ -74,7 +74,7 @@ func (d *discovery) over(now time.Time) bool {
 	return true
 }
 
-// halt ends the leasing; the first reason stands.
+// halt ends the leasing. The first reason is kept.
 func (d *discovery) halt(end End, reason string) {
 	if d.stopping {
 		return
@@ -88,7 +88,7 @@ func (d *discovery) halt(end End, reason string) {
 	p.cfg.Log.Debug("no further URLs are leased", slog.String("reason", reason))
 }
 
-// hurry ends the leasing, and what is under way when its time is over. It is called once.
+// hurry ends the leasing at once, and what is in progress when Grace is over. It is called once.
 func (d *discovery) hurry(end End, reason string) {
 	d.halt(end, reason)
 	d.hurried, d.deadline = true, time.Time{}
@@ -102,8 +102,8 @@ func (d *discovery) hurry(end End, reason string) {
 	}
 }
 
-// abandon has URLs recorded that were asked for and wait to be asked again, when the crawl ends and keeps no
-// state in which they could wait on. It reports whether there are any.
+// abandon records the URLs that were requested and wait to be tried again, when the crawl ends without a state in which
+// they could wait. It reports whether there are any.
 func (d *discovery) abandon(now time.Time) bool {
 	if d.p.cfg.State != nil || d.late {
 		return false
@@ -116,8 +116,7 @@ func (d *discovery) abandon(now time.Time) bool {
 	return len(d.outbox) > 0
 }
 
-// cutOff has a URL recorded whose request was cancelled at the end of a crawl that keeps no state. It reports
-// whether it did.
+// cutOff records a URL whose request was canceled at the end of a crawl without a state. It reports whether it did.
 func (d *discovery) cutOff(ev *event, now time.Time) bool {
 	l := ev.lease
 	if d.p.cfg.State != nil || !d.hurried || ev.outcome.Class != outcome.Canceled || l.Kind == frontier.Control {
@@ -127,8 +126,8 @@ func (d *discovery) cutOff(ev *event, now time.Time) bool {
 	return true
 }
 
-// endedRecord is the record of a URL that was asked for, whose last answer had a status, and with which the
-// crawl was not done when it ended. The status is zero if there was no answer.
+// endedRecord returns the record of a URL that was requested and not finished when the crawl ended. Status is that of
+// its last response, and zero if there was none.
 func endedRecord(l *frontier.Lease, now time.Time, class outcome.Class, status int, before string) *record.Record {
 	rec := newRecord(l, now)
 	rec.Status = status
@@ -141,21 +140,21 @@ func endedRecord(l *frontier.Lease, now time.Time, class outcome.Class, status i
 }
 
 type blocking struct {
-	blockedSince time.Time         // since when no page was served and all hosts refuse; zero: they do not
-	excludedTil  time.Time         // until when an operator may unblock one of the hosts, all that are left; zero: there are others
-	blockedTil   time.Time         // until when the last warning said that they do
-	keptSince    time.Time         // since when the Fetcher's queues have let nothing pass; zero: they do
-	stuck        frontier.Idleness // of that; zero: it is not for so long yet
-	idleness     frontier.Idleness // as it is known last
-	told         frontier.Idleness // of it, to the peers
+	blockedSince time.Time         // since when no page was served and all hosts refuse; zero if they do not
+	excludedTil  time.Time         // until when an operator may unblock one of the hosts, if only excluded ones are left; zero if others are
+	blockedTil   time.Time         // until when they refuse, by the last warning
+	keptSince    time.Time         // since when the Fetcher's queues have let nothing pass; zero if they do
+	stuck        frontier.Idleness // the idleness that follows from keptSince; zero if it does not last long enough
+	idleness     frontier.Idleness // the last known
+	told         frontier.Idleness // what the peers were told last
 }
 
-// blocked ends the crawl when all hosts refuse and MaxBlocked is over, or will be before the first of them may be
-// asked again by its own order, for all who work on it.
+// blocked ends the crawl when all hosts refuse and MaxBlocked is over, or will be over before the first of them may get
+// a request again by its own server hint. With peers this must be true of all of them.
 func (d *discovery) blocked(now time.Time) (ended bool) {
 	b := d.frontier.Blocked(now)
 	if b.Unsure {
-		return false // it is as it was
+		return false // nothing has changed
 	}
 	if !b.Whole && !b.Idle {
 		d.blockedSince, d.idleness = time.Time{}, frontier.Idleness{}
@@ -192,8 +191,8 @@ func (d *discovery) endAll() bool {
 	return verdict != ""
 }
 
-// refusal says which hosts refuse, and until when. Of the host with the most URLs left it says what its last
-// answers were, if it was they that closed it.
+// refusal says in words which hosts refuse, and until when. For the host with the most URLs left it names the last
+// responses, if they were the reason that it is blocked.
 func (d *discovery) refusal(b *frontier.Blockage, now time.Time) string {
 	if b.Excluded {
 		return allExcluded
@@ -210,8 +209,8 @@ func (d *discovery) refusal(b *frontier.Blockage, now time.Time) string {
 	return fmt.Sprintf("%sthe first may be asked again at %s", trouble, moment(now, b.Until))
 }
 
-// moment writes an instant for people: the time of day, and the day too if that is not today. A quota may
-// last for weeks.
+// moment formats an instant for people: the time of day, preceded by the date if that is not today. A quota may last
+// for weeks.
 func moment(now, t time.Time) string {
 	if now = now.In(t.Location()); t.Year() == now.Year() && t.YearDay() == now.YearDay() {
 		return t.Format(time.TimeOnly)
@@ -226,7 +225,7 @@ func (d *discovery) testify() {
 	}
 	if d.stuck.Whole && !d.paused && d.seeds == nil {
 		if c.Queued+c.Leased > 0 {
-			d.idleness = d.stuck // whatever is being tried
+			d.idleness = d.stuck // whatever is being retried
 		} else if d.idleness == d.stuck {
 			d.idleness = frontier.Idleness{} // others have its hosts; whether there are more is not known yet
 		}
@@ -248,7 +247,7 @@ func (d *discovery) note() {
 	}
 }
 
-// solo is who works on a crawl alone, and decides for all who do.
+// solo is the Peers of a process that works on a crawl alone. Its decisions are those of the one process.
 type solo struct{ d *discovery }
 
 func (solo) Seeded()                   {}
@@ -256,10 +255,11 @@ func (solo) Idles(frontier.Idleness)   {}
 func (solo) Noted(_, _ bool, _ string) {}
 func (solo) Changed() <-chan struct{}  { return nil }
 
-// Pages is the bound of the settings.
+// Pages returns the bound of the settings.
 func (s solo) Pages(int) (most int, last bool) { return cmp.Or(s.d.maxPages, math.MaxInt), true }
 
-// Verdict is that the patience with hosts that refuse is over, or will be before the first of them may be asked.
+// Verdict returns the reason to end the crawl if the time for hosts that refuse is over, or will be before the first of
+// them may get a request.
 func (s solo) Verdict() string {
 	i, now := &s.d.idleness, s.d.p.cfg.Clock.Now()
 	limit := i.Since.Add(i.Patience)
@@ -273,7 +273,7 @@ func (s solo) Verdict() string {
 	return ""
 }
 
-// Unvisited is why nothing could be asked for, if a host has answered.
+// Unvisited returns why no URL could be requested, if some host has responded.
 func (s solo) Unvisited() string {
 	if s.d.note(); s.d.noted.visited {
 		return ""
@@ -281,7 +281,7 @@ func (s solo) Unvisited() string {
 	return s.d.noted.unruled
 }
 
-// warnBlocked says once per wait why nothing moves.
+// warnBlocked logs once per wait why the crawl makes no progress.
 func (d *discovery) warnBlocked(now, until time.Time) {
 	if !until.After(d.blockedTil) || until.Sub(now) < warnFrom {
 		return
@@ -289,7 +289,7 @@ func (d *discovery) warnBlocked(now, until time.Time) {
 	d.blockedTil = until
 	for _, w := range d.frontier.Hosts(now, 3) {
 		if w.Queued == 0 || !w.Blocked && !w.Excluded {
-			continue // it is done with
+			continue // no URL of it is left, or it refuses nothing
 		}
 		if w.Until.IsZero() {
 			w.Until = until
@@ -299,9 +299,9 @@ func (d *discovery) warnBlocked(now, until time.Time) {
 	}
 }
 
-// keep puts a URL back for which there was no place in a queue of the Fetcher. Queues that let nothing pass
-// while nothing is under way will not get better: that is no crawl to wait for. Where several processes work
-// on it, this one then has nothing to do, tries on, and lets others have its hosts.
+// keep puts a URL back for which there was no place in a queue of the Fetcher. Queues that let nothing pass while
+// nothing is in flight will not get better, so the crawl ends after a while. If several processes work on it, this one
+// then counts as idle, keeps trying, and other processes may take over its hosts.
 func (d *discovery) keep(ev event, now time.Time) {
 	log := d.p.cfg.Log
 	d.frontier.End(now, ev.lease, frontier.WaitHost(true))

@@ -18,71 +18,73 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// patience is how long a worker may wait for its permit. The frontier leased by the limiter's own schedule, so a longer
-// wait means that the host's situation changed in between; the URL then waits in the frontier, where waiting is free.
+// patience is how long a worker may wait for its permit. The frontier leases by the limiter's own schedule, so a longer
+// wait means that the situation of the host has changed since. The URL then waits in the frontier, where waiting costs
+// nothing.
 const patience = 20 * time.Millisecond
 
-// maxLost is how often a URL is asked for again at no cost that met a connection which the host had given
-// up. The bound is for URLs at which a server closes each connection.
+// maxLost is how often a URL is requested again, at no cost, after its request went out on a kept connection that the
+// host had closed. It is a bound for URLs at which a server closes every connection.
 const maxLost = 5
 
+// fetched is what the request of a lease has led to.
 type fetched struct {
 	lease      *frontier.Lease
 	asked      Request
-	resp       *fetch.Response // nil when no answer came
+	resp       *fetch.Response // nil if there was no response
 	err        error
 	class      outcome.Class
 	sent       time.Time
 	permitWait time.Duration
 	total      time.Duration
-	again      bool      // the Fetcher has sent it before
-	kept       bool      // the Fetcher has not sent it
-	trip       *Trip     // nil: it is not traced
-	rendered   *Rendered // what a browser made of it; nil: none had it
-	renderErr  error     // why a browser failed
+	again      bool      // the Fetcher has sent it before, as a repeated request for robots.txt
+	kept       bool      // the Fetcher has not sent it, for lack of a place in a queue
+	trip       *Trip     // nil if it is not traced
+	rendered   *Rendered // what a browser rendered; nil if none did
+	renderErr  error     // why rendering failed
 	renderTime time.Duration
-	raw        []byte         // the body that was fetched, once it is replaced; nil before
-	unasked    bool           // a hook has kept the request from being sent
-	streamed   *streamed      // by a BodyHandler; nil: the body was read as usual
-	aside      *record.Record // for Archives alone, and the only field then; nil: it is a page
+	raw        []byte         // the body as fetched, once a rendered one has replaced it; nil before
+	unasked    bool           // a hook has prevented the request
+	streamed   *streamed      // what a BodyHandler read; nil if the body was read as usual
+	aside      *record.Record // an exchange for Archives alone; the other fields are zero then. Nil for a page
 }
 
-// event is what a worker tells Discovery: that its slot is free, and what is to become of the lease when
-// Processing does not get it.
+// event is what a worker reports to Discovery: that its slot is free, and, unless Processing gets it, what happens to
+// the lease.
 type event struct {
 	lease   *frontier.Lease
-	took    time.Duration // by the request; zero if none was made
+	took    time.Duration // the duration of the request; zero if none was made
 	outcome attribution.Outcome
 	fate    fate
-	end     frontier.Disposition // but for fateProcessed, fateKept and fateRobots
-	answer  *robotsAnswer        // for fateRobots
-	err     error                // for fateKept: why there was no place
+	end     frontier.Disposition // not set for fateProcessed, fateKept and fateRobots
+	answer  *robotsAnswer        // set for fateRobots
+	err     error                // set for fateKept: why there was no place
 }
 
-// fate is what becomes of a lease, in the words of traces.
+// fate is what happens to a lease. The values appear in traces.
 type fate string
 
 const (
 	fateProcessed fate = "processed" // the lease went on to Processing
-	fateReturned  fate = "returned"  // unused: the limiter would have made it wait, or we gave up
+	fateReturned  fate = "returned"  // unused: the limiter would have made it wait, or the request was canceled
 	fateKept      fate = "kept"      // unused: there was no place for it in a queue of the Fetcher
-	fateControl   fate = "control"   // it was for the frontier alone
-	fateRobots    fate = "robots"    // it was for robots.txt, and here is the answer
+	fateControl   fate = "control"   // it told the frontier about the host and is not recorded
+	fateRobots    fate = "robots"    // it was for robots.txt, and Discovery gets the result
 )
 
-// fateOf is that of a URL which is asked for again, by whose the failure is.
+// fateOf is the fate of a URL that is tried again, by whose the failure is.
 var fateOf = [...]fate{
-	attribution.Nobody: "lost", // with a kept connection, or over a condition
+	attribution.Nobody: "lost", // a kept connection was closed, or a host refused the condition
 	attribution.Either: "retry", attribution.OfURL: "own", attribution.OfHost: "not_now",
 }
 
-// unused is the end of a lease of which no request was made, or none that came to its end.
+// unused is the event of a lease of which no request was made, or none that was finished.
 func unused(l *frontier.Lease, took time.Duration, o attribution.Outcome) event {
 	return event{lease: l, took: took, outcome: o, fate: fateReturned, end: frontier.WaitHost(false)}
 }
 
-// extract is one worker: it fetches what it is leased until there are no more leases. When work ends what it
-// has under way is cut off.
+// extract is one worker: it fetches what is leased to it until there are no more leases. When work ends, its request is
+// canceled.
 func (p *Pipeline) extract(ctx, work context.Context) error {
 	for l := range p.leases {
 		ev, page, err := p.visit(work, l)
@@ -92,7 +94,7 @@ func (p *Pipeline) extract(ctx, work context.Context) error {
 		if page != nil {
 			over := work
 			if p.cfg.State == nil {
-				over = ctx // Processing has it recorded all the same
+				over = ctx // Processing records it all the same
 			}
 			select {
 			case p.fetched <- page:
@@ -103,7 +105,7 @@ func (p *Pipeline) extract(ctx, work context.Context) error {
 				}
 			}
 		}
-		// Told only now, so that a worker still waiting for Processing is not idle.
+		// Reported only now, because a worker that still waits for Processing is not idle.
 		select {
 		case p.events <- ev:
 		case <-ctx.Done():
@@ -114,7 +116,7 @@ func (p *Pipeline) extract(ctx, work context.Context) error {
 }
 
 func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetched, error) {
-	if l.Tenure != nil { // for as long as its host is this process's
+	if l.Tenure != nil { // the request may take as long as this process owns the host
 		until, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
 		defer context.AfterFunc(l.Tenure, func() { cancel(context.Cause(l.Tenure)) })()
@@ -144,7 +146,7 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 	if ev.fate == fateProcessed {
 		t.render(ctx)
 	}
-	// The Trip of a lease that does not go on to Processing ends here. One without a request is no trip.
+	// The Trip of a lease that does not go on to Processing ends here. A lease without a request has no trip.
 	if trip := t.f.trip; ev.fate != fateProcessed && trip != nil && !trip.Ended.IsZero() {
 		trip.Fate, trip.Final = string(ev.fate), ev.fate == fateRobots
 		p.cfg.Tracer.End(trip)
@@ -152,7 +154,7 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 	return ev, page, nil
 }
 
-// judge decides where a finished request goes: on to Processing, or back.
+// judge decides where a finished request goes: on to Processing, or back to the frontier.
 func (t *try) judge() (event, *fetched) {
 	p, f, l := t.p, t.f, t.f.lease
 	ev := event{lease: l, took: f.total, outcome: outcomeOf(f, f.class)}
@@ -183,7 +185,7 @@ func (t *try) judge() (event, *fetched) {
 	if l.Kind == frontier.Control {
 		ev.fate, ev.end = fateControl, frontier.GiveUp()
 	} else if d, at := t.decide(ev.outcome); d.Final {
-		l.Attempt = d.Tries.Attempt // for its record
+		l.Attempt = d.Tries.Attempt // the record shows it
 		ev.fate = fateProcessed
 		return ev, f
 	} else {
@@ -195,9 +197,9 @@ func (t *try) judge() (event, *fetched) {
 	return ev, nil
 }
 
-// aside is what archives are to have of an exchange that is no page's, as one for robots.txt; nil without
-// archives, or if there was no answer. It goes by Processing, which passes it on as it is, so that Output
-// has one source: the lease is Discovery's by then.
+// aside returns what archives get of an exchange that belongs to no page, as one for robots.txt. It returns nil without
+// archives, or if there was no response. The result passes through Processing unchanged, so that Output has one source;
+// Discovery owns the lease by then.
 func aside(f *fetched) *fetched {
 	if f.resp == nil || f.resp.Capture == nil {
 		return nil
@@ -208,26 +210,26 @@ func aside(f *fetched) *fetched {
 	return &fetched{aside: rec}
 }
 
-// try is what a worker does for one lease: one request as a rule. A Fetcher that has policies may keep it in
-// a queue, so that the permit is taken behind that; and for robots.txt it may send another one when the first
-// has failed, with a permit of its own. The limiter hears of each of them once, and so do the statistics.
+// try is the work of a worker on one lease, normally one request. A Fetcher with policies may keep the request in a
+// queue, and the permit is taken behind the queue. For robots.txt such a Fetcher may send another request when the
+// first has failed, with a permit of its own. Each request is reported once to the limiter and once to the statistics.
 type try struct {
 	p     *Pipeline
-	f     *fetched  // the request under way, or the last one
-	begin time.Time // of the Fetcher's work
+	f     *fetched  // the request in flight, or the last one
+	begin time.Time // when the Fetcher began
 	since time.Time // when the wait for the permit began
 
-	session uint64 // that the request is made within; zero: none
+	session uint64 // the session within which the request is made; zero means none
 
-	permit ratelimit.Permit // nil while there is none
-	denied error            // why the limiter gave none
-	told   bool             // the limiter has heard of the request
-	over   bool             // no request is under way: f is the last one, and settled
-	last   *fetch.Response  // the header that came of the request
-	headed time.Time        // and when
+	permit ratelimit.Permit // nil if none is held
+	denied error            // why the limiter gave no permit
+	told   bool             // the request was reported to the limiter
+	over   bool             // no request is in flight: f is the last one, and is settled
+	last   *fetch.Response  // the header of the response
+	headed time.Time        // when it arrived
 }
 
-// request fetches and tells the limiter how it went: at the header if that is when it is known, otherwise at the end.
+// request fetches and reports the outcome to the limiter: when the header arrives if it decides, otherwise at the end.
 func (t *try) request(ctx context.Context) {
 	p, l := t.p, t.f.lease
 	req := fetch.Request{URL: l.URL.String(), OnHeader: t.header, Capture: len(p.cfg.Archives) > 0}
@@ -236,7 +238,7 @@ func (t *try) request(ctx context.Context) {
 	case frontier.Robots:
 		req.MaxBody, req.Again = robots.MaxBytes, t.again
 	case frontier.Sitemap:
-		req.MaxBody = sitemap.MaxBytes // what the protocol allows, whatever a page may have
+		req.MaxBody = sitemap.MaxBytes // the maximum of the protocol, whatever the bound for pages is
 	case frontier.Page:
 		req.Filter = p.cfg.Filter
 		t.f.asked.apply(&req)
@@ -250,7 +252,7 @@ func (t *try) request(ctx context.Context) {
 	}
 	resp, err := p.cfg.Fetcher.Fetch(ctx, req)
 	switch {
-	case t.over: // what was before stands, and err says only that nothing came after it
+	case t.over: // the settled result stands; err only says that no other request came after it
 	case t.permit == nil && t.denied != nil: // nothing was sent
 	case resp == nil && hooked(err):
 		t.f.unasked, t.f.err, t.f.class = true, err, outcome.Filtered
@@ -258,7 +260,7 @@ func (t *try) request(ctx context.Context) {
 	case unsent(err), p.cutOff(err):
 		t.f.kept, t.f.err = true, err
 		t.waited(p.cfg.Clock.Now())
-	case resp == nil && decided(t.last): // this stands too: err is why another one was not waited for
+	case resp == nil && decided(t.last): // this result stands, too: err is why no other request was waited for
 		t.f.resp = t.last
 		t.settle(t.headed)
 	default:
@@ -267,8 +269,8 @@ func (t *try) request(ctx context.Context) {
 	}
 }
 
-// take spends a permit on the request that is about to be sent. It fails when the limiter would have made it
-// wait for longer than [Config.Patience].
+// take takes the permit for the request that is about to be sent. It fails if the limiter would make the request wait
+// for longer than [Config.Patience].
 func (t *try) take(ctx context.Context) error { return t.takeAt(ctx, t.p.cfg.Clock.Now()) }
 
 func (t *try) takeAt(ctx context.Context, asked time.Time) error {
@@ -295,7 +297,7 @@ func (t *try) takeAt(ctx context.Context, asked time.Time) error {
 	return nil
 }
 
-// waited counts the time up to now as waited, which it returns.
+// waited counts the time from since to now as spent waiting, and returns it.
 func (t *try) waited(now time.Time) time.Duration {
 	d := now.Sub(t.since)
 	t.since = now
@@ -314,10 +316,10 @@ func (t *try) release() {
 	}
 }
 
-// header takes in the header of an answer. The limiter hears of it now if it is urgent.
+// header takes in the header of a response. An urgent one is reported to the limiter at once.
 func (t *try) header(resp *fetch.Response) {
 	t.f.lease.Answered()
-	if t.f.lease.Kind == frontier.Robots { // no page is sent again
+	if t.f.lease.Kind == frontier.Robots { // requests for pages are not repeated by the Fetcher
 		t.last, t.headed = resp, t.p.cfg.Clock.Now()
 	}
 	if urgent(resp) {
@@ -326,13 +328,13 @@ func (t *try) header(resp *fetch.Response) {
 	}
 }
 
-// errDropped is what the Fetcher made of a good answer that it took no more than the header of: its time was up.
+// errDropped stands for a good response of which the Fetcher read the header only, because its time was up.
 var errDropped = fmt.Errorf("the answer came too late: %w", context.DeadlineExceeded)
 
-// again ends a request that failed and lets the Fetcher send the next, if the limiter does. If not, the one
-// that failed is what the try has come to.
+// again settles a request that failed and lets the Fetcher send the next one if the limiter gives a permit. If it does
+// not, the failed request is the result of the try.
 func (t *try) again(ctx context.Context, before *fetch.Response, err error) error {
-	end := t.p.cfg.Clock.Now() // at the latest: the pause is over
+	end := t.p.cfg.Clock.Now() // an upper bound: it includes the pause after the request
 	if e, ok := errors.AsType[*fetch.Error](err); ok {
 		end = t.begin.Add(e.Took)
 	} else if t.last != nil {
@@ -344,7 +346,7 @@ func (t *try) again(ctx context.Context, before *fetch.Response, err error) erro
 	t.f.resp, t.f.err = before, err
 	t.settle(end)
 	t.release()
-	t.over, t.since = true, end // the Fetcher's pause is a wait for the next
+	t.over, t.since = true, end // the pause of the Fetcher counts as a wait for the next permit
 	if err := t.take(ctx); err != nil {
 		return err
 	}
@@ -356,7 +358,7 @@ func (t *try) again(ctx context.Context, before *fetch.Response, err error) erro
 	return nil
 }
 
-// settle tells limiter and statistics how a request went that ended at an instant.
+// settle reports to the limiter and the statistics how a request went that ended at an instant.
 func (t *try) settle(end time.Time) {
 	p, f := t.p, t.f
 	f.total = max(end.Sub(f.sent), 1)
@@ -364,7 +366,7 @@ func (t *try) settle(end time.Time) {
 	if f.resp != nil {
 		firstByte, body = f.resp.Timings.FirstByte, int64(len(f.resp.Body))
 		p.heard.Store(true)
-		// Of a kept connection the limiter is told again: it may have forgotten the host meanwhile.
+		// The address is passed on for a kept connection, too: the limiter may have evicted the host meanwhile.
 		if at, err := netip.ParseAddrPort(f.resp.RemoteAddr); err == nil {
 			p.cfg.Limiter.SetAddress(f.lease.Host(), at.Addr())
 		}
@@ -372,12 +374,12 @@ func (t *try) settle(end time.Time) {
 	}
 	f.class = classOf(f.resp, f.err)
 	switch {
-	case stale(f.err), f.class == outcome.Proxy: // they say nothing of the host
+	case stale(f.err), f.class == outcome.Proxy: // says nothing about the host
 	case !t.told:
 		t.feedback(ordersOf(f.resp))
 	case f.class.Overload() && !decided(f.resp):
-		// A good header, and then the host broke off or fell silent: that is news. The orders in the header
-		// have been passed on, and are not repeated.
+		// The header was good, and then the host broke off or stopped sending: the limiter does not know that yet. The
+		// server hints of the header were passed on and are not repeated.
 		t.feedback(orders{})
 	}
 	p.stats.request(f)
@@ -392,9 +394,9 @@ func unsent(err error) bool {
 	return ok && e.Op == fetch.OpPolicy && e.Sends == 0
 }
 
-// cutOff reports whether a proxy fails in the midst of a crawl: then the hosts behind it are out of reach,
-// which is no fault of theirs, and their URLs wait. At the beginning of one it is rather that the proxy was
-// given wrong, which the user wants to know at once.
+// cutOff reports whether a proxy fails after some response had arrived. Then the hosts behind it cannot be reached,
+// which is not their fault, and their URLs wait. If no response has arrived yet, the proxy was more likely configured
+// wrongly, and the user has to learn that at once.
 func (p *Pipeline) cutOff(err error) bool {
 	e, ok := errors.AsType[*fetch.Error](err)
 	return ok && e.Class() == outcome.Proxy && p.heard.Load()

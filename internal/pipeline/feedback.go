@@ -12,31 +12,33 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// maxHostBackoff bounds the exponent for URLs that a host keeps putting off.
+// maxHostBackoff bounds the exponent of the backoff of URLs that a host refuses again and again.
 const maxHostBackoff = 16
 
-// urgent reports whether the limiter is to hear of an answer as soon as its header is there. A body may drip
-// for half a minute, in which more requests would go out against an order to wait or a quota that is used
-// up; and where the status decides, there is nothing to wait for.
+// urgent reports whether a response is reported to the limiter as soon as its header has arrived. Reading the body may
+// take half a minute, in which more requests would be sent against a Retry-After or a used-up quota. And if the status
+// decides, the body adds nothing.
 func urgent(resp *fetch.Response) bool {
 	usedUp := !resp.Quota.IsZero() && resp.Quota.Remaining == 0
 	return usedUp || decided(resp)
 }
 
-// decided reports whether a status has said all there is to say. Every one but that of a good answer has: a
-// 429 whose body is spoilt still means "not now".
+// decided reports whether the status alone decides the outcome. That is true for every status but that of a good
+// response: a 429 whose body cannot be read still means "not now".
 func decided(resp *fetch.Response) bool {
 	return resp != nil && outcome.Of(resp.Status, nil) != outcome.OK
 }
 
-// orders is what a header says about the requests to come, counted from now.
+// orders are the server hints of a header. Times count from the end of the body, or from the header if there is none
+// yet.
 type orders struct {
 	retryAfter time.Duration
 	quota      header.Quota
 }
 
-// ordersOf counts a quota from the end of what has come of the body; a window that ended meanwhile says
-// nothing of the next one. An order to wait is always passed on at the header, where nothing has passed yet.
+// ordersOf returns the server hints of a response. The reset of a quota is counted from the end of the part of the body
+// that has arrived; if the window ended meanwhile, the quota says nothing about the next window. A Retry-After is
+// always passed on when the header arrives, so none of it has passed yet.
 func ordersOf(resp *fetch.Response) (o orders) {
 	if resp == nil {
 		return o
@@ -50,16 +52,16 @@ func ordersOf(resp *fetch.Response) (o orders) {
 	return o
 }
 
-// feedback tells the limiter what is known of a request, and the host's orders. An error goes before a status:
-// only where the header was a good one can there be both, and then the body broke off, fell silent, cannot be
-// decoded, or we gave up.
+// feedback reports to the limiter what is known of a request, and the server hints. An error takes precedence over a
+// status. Both are present only if the header was good, and then the body broke off, stopped, could not be decoded, or
+// was not wanted.
 func (t *try) feedback(o orders) {
 	p, f, l := t.p, t.f, t.f.lease
 	fb := ratelimit.Feedback{
 		Err: f.err, SentAt: f.sent, Latency: f.total, Retry: f.again || l.Attempt > 0 || l.Returns > 0,
 		Quota: o.quota, Lifted: f.resp != nil && l.Lifted(f.resp.Status),
 	}
-	if f.total == 0 { // it is not over
+	if f.total == 0 { // it is still in flight
 		fb.Latency = p.cfg.Clock.Since(f.sent)
 	}
 	if resp := f.resp; resp != nil {
@@ -69,14 +71,14 @@ func (t *try) feedback(o orders) {
 			fb.RetryAfter = o.retryAfter
 		}
 		if !resp.SentAt.IsZero() {
-			fb.SentAt = resp.SentAt // a connection may have had to be made first
+			fb.SentAt = resp.SentAt // not before the connection was made
 		}
 		if resp.Timings.FirstByte > 0 {
-			// The body's length is the page's business; the host's pace shows in its first byte.
+			// The time of the body depends on its length. The time to the first byte shows how loaded the host is.
 			fb.Latency = resp.Timings.FirstByte
 		}
 		if f.class.Declined() {
-			fb.Err = nil // it was we who stopped reading
+			fb.Err = nil // the crawler stopped reading, not the host
 		}
 	}
 	if o := outcomeOf(f, classOf(f.resp, fb.Err)); l.Evidence.OfURL && o.Failed() {
@@ -85,7 +87,7 @@ func (t *try) feedback(o orders) {
 	p.cfg.Limiter.Feedback(l.Host(), fb)
 }
 
-// waitOfTarget is for how long the target of a redirect is not to be asked for.
+// waitOfTarget returns how long the target of a redirect has to wait.
 func (c *Config) waitOfTarget(resp *fetch.Response) time.Duration {
 	if outcome.RetryAfter(resp.Status) != outcome.WaitsTarget {
 		return 0
@@ -93,7 +95,7 @@ func (c *Config) waitOfTarget(resp *fetch.Response) time.Duration {
 	return min(resp.RetryAfter, c.MaxRetryAfter)
 }
 
-// classOf is the class of a request: that of the status where it decides, otherwise that of whatever went wrong.
+// classOf returns the class of a request: that of the status if it decides, otherwise that of the error.
 func classOf(resp *fetch.Response, err error) outcome.Class {
 	status := 0
 	if resp != nil {
@@ -106,15 +108,15 @@ func classOf(resp *fetch.Response, err error) outcome.Class {
 	return class
 }
 
-// stale reports whether the request met a kept connection that the host had given up meanwhile, as it may:
-// that says nothing about the host, nor about the URL.
+// stale reports whether the request was sent on a kept connection that the host had closed meanwhile. Hosts may do
+// that, so it says nothing about the host or the URL.
 func stale(err error) bool {
 	e, ok := errors.AsType[*fetch.Error](err)
 	return ok && e.Stale
 }
 
-// outcomeOf is what a request of a lease says about its URL and its host, given its class. Package attribution
-// decides by it whose a failure is.
+// outcomeOf returns what a request of a lease says about its URL and its host, given its class. Package attribution
+// uses it to decide whose the failure is.
 func outcomeOf(f *fetched, class outcome.Class) attribution.Outcome {
 	o := attribution.Outcome{Class: class}
 	if f.resp != nil {
@@ -126,10 +128,10 @@ func outcomeOf(f *fetched, class outcome.Class) attribution.Outcome {
 	return o
 }
 
-// decide says what becomes of the URL of a page's request, and from when on it is asked for again.
+// decide returns what happens to the URL of a page's request, and the earliest time of the next attempt.
 func (t *try) decide(o attribution.Outcome) (attribution.Decision, time.Time) {
 	p, l := t.p, t.f.lease
-	var now time.Time // of a failure
+	var now time.Time // set for a failure only
 	if o.Failed() || o.Lost {
 		now = p.cfg.Clock.Now()
 	}
@@ -142,7 +144,7 @@ func (t *try) decide(o attribution.Outcome) (attribution.Decision, time.Time) {
 	if d.Whose == attribution.OfURL {
 		attempts := int(d.Tries.Attempt)
 		if d.Final {
-			attempts++ // this one
+			attempts++ // for this one
 		}
 		p.stats.count(&p.stats.n.OfURL, 1)
 		p.cfg.Log.Debug("a URL failed while its host answered others", slog.String("url", l.URL.String()), slog.Int("tries", attempts))
@@ -150,8 +152,8 @@ func (t *try) decide(o attribution.Outcome) (attribution.Decision, time.Time) {
 	return d, now.Add(t.backoff(&d))
 }
 
-// backoff is how long a URL waits before it is asked for again. Where the host failed, the limiter decides when
-// it is asked again, and the jitter here only spreads the URLs.
+// backoff returns how long a URL waits before the next attempt. If the host failed, the limiter decides when the host
+// gets a request again, and the jitter here only spreads the URLs.
 func (t *try) backoff(d *attribution.Decision) time.Duration {
 	if d.Final {
 		return 0

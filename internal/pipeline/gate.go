@@ -17,17 +17,17 @@ import (
 	"github.com/treadlight/crawl/internal/web/trap"
 )
 
-// gate decides about queued URLs when their turn comes: by the scope, which may be another than they were accepted by;
-// by the robots.txt of their origin, for which it says when to ask; and by what is known of traps by then.
+// gate decides about a queued URL when its turn comes: by the scope, which may have changed since the URL was accepted;
+// by the robots.txt of its origin, whose fetching it triggers; and by what is known of traps by then.
 type gate struct {
 	scope   *scope.Scope
-	cache   *robots.Cache // nil: robots.txt is ignored
+	cache   *robots.Cache // nil means that robots.txt is ignored
 	limiter Limiter
-	delays  bool // whether Crawl-delay and Request-rate are obeyed
-	retries int  // failures after which an origin's URLs are refused rather than kept waiting
+	delays  bool // Crawl-delay and Request-rate are obeyed
+	retries int  // failures after which the URLs of an origin are refused and no longer wait
 	traps   *traps
 	log     *slog.Logger
-	asking  singleflight.Group // for robots.txt by rendered pages, by origin
+	asking  singleflight.Group // requests for robots.txt by rendered pages, by origin
 }
 
 func newGate(cfg *Config) *gate {
@@ -37,7 +37,7 @@ func newGate(cfg *Config) *gate {
 	}
 }
 
-// Check is the verdict on one URL at now. Of what the scope leaves out not even robots.txt is asked for.
+// Check decides about one URL at now. If the scope leaves a URL out, its robots.txt is not requested either.
 func (g *gate) Check(it *frontier.Item, now time.Time) frontier.Verdict {
 	if v := g.scope.Recheck(it.URL, it.Depth == 0 || it.Kind == frontier.Sitemap || it.Request != "" && requestOf(it).Outside); !v.In {
 		return refuse(v.Code.String(), v.Reason())
@@ -75,13 +75,14 @@ func refuse(class, reason string) frontier.Verdict {
 	return frontier.Verdict{Pass: frontier.Refuse, Refusal: &frontier.Refusal{Class: class, Reason: reason}}
 }
 
-// robotsGivenUp has a robots.txt asked for anew whose request was given up before it was made.
+// robotsGivenUp notes that the request for a robots.txt was given up before it was made, so that it is requested again
+// later.
 func (g *gate) robotsGivenUp(origin string, now time.Time) {
 	g.cache.Answer(origin, now, robots.Result{Kind: robots.NoAnswer, Reason: "its host is with another process"})
 }
 
-// answer takes in what came of asking for an origin's robots.txt, and is what is known then. Both schemes
-// of a host are paced as one, so the wish of either holds for both.
+// answer takes in the result of a request for an origin's robots.txt and returns what the cache has then. Both schemes
+// of a host are paced as one, so the longer Crawl-delay of the two applies to both.
 func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entry {
 	res := a.result
 	if a.deserted && g.cache.Lookup(origin, now).Attempts+1 >= attribution.MaxContacts {
@@ -96,7 +97,7 @@ func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entr
 		return e
 	}
 	what := "robots.txt cannot be had"
-	if a.deserted { // said at the first try: it is a wrong port more often than an outage
+	if a.deserted { // logged at the first attempt: a wrong port is more likely than an outage
 		if what = "nobody listens there"; e.Class == outcome.Proxy {
 			what = "the proxy cannot be used"
 		}
@@ -113,7 +114,7 @@ func otherOrigin(origin string) string {
 	return "https://" + hostOf(origin)
 }
 
-// hostOf is the host of an origin, as [canonical.URL.Host] gives it.
+// hostOf returns the host of an origin as [canonical.URL.Host] does.
 func hostOf(origin string) string {
 	_, host, _ := strings.Cut(origin, "://")
 	return host
@@ -122,11 +123,11 @@ func hostOf(origin string) string {
 type robotsAnswer struct {
 	result   robots.Result
 	redirect *frontier.Item // nil unless the file has moved
-	deserted bool           // nobody was met at a host that has never answered
+	deserted bool           // no server was reached at a host that has never responded
 }
 
-// readRobots gives a finished robots.txt request its meaning. A Retry-After is the limiter's, which keeps
-// it within what the user believes.
+// readRobots interprets a finished request for robots.txt. It leaves a Retry-After to the limiter, which bounds it as
+// the user has set.
 func (t *try) readRobots() *robotsAnswer {
 	f, l := t.f, t.f.lease
 	in := robots.Answer{Err: f.err, Hops: int(l.Hops)}
@@ -139,7 +140,7 @@ func (t *try) readRobots() *robotsAnswer {
 		return a
 	}
 	to, err := l.URL.Resolve(a.result.Location)
-	if err != nil { // it has moved to where nothing can be: there is none
+	if err != nil { // the target cannot be a URL, so there is no robots.txt
 		a.result = robots.Result{Kind: robots.Absent, Reason: "moved to " + a.result.Location + ": " + err.Error()}
 		return a
 	}

@@ -20,24 +20,24 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Failure is a request that did not end with a whole response, or a page with which a handler or an extractor failed.
+// Failure is a request that ended without a whole response, or a page for which a handler or an extractor failed.
 type Failure struct {
 	URL, Kind string
 	Attempt   int
 	Error     record.Error
-	Again     bool // the URL is asked for again; else its record has the Error
+	Again     bool // the URL is tried again; if false, its record has the Error
 }
 
-// Skip is a URL that is not asked for.
+// Skip is a URL that is not requested.
 type Skip struct {
 	URL, Referrer  string
-	Reason, Detail string // a name to count by, and the same in words
+	Reason, Detail string // Reason is a name to count by; Detail says the same in words
 }
 
 const (
-	// reasonSeen is why a request of a handler, or a seed, is not made: it was made before, or is queued.
+	// reasonSeen is why a seed or a request of a handler is not made: the same was made before, or is queued.
 	reasonSeen = "seen"
-	// classExtractor is the class of the error of a page with which an extractor of the program's own failed.
+	// classExtractor is the error class of a page for which an extractor of the program failed.
 	classExtractor = "extractor"
 )
 
@@ -68,7 +68,7 @@ func (c *Config) failedFor(rec *record.Record) {
 	}
 }
 
-// outOfScope counts a URL that the scope leaves out, and has it told of with the record of its page.
+// outOfScope counts a URL that the scope leaves out. OnSkip is called for it after the record of its page.
 func (o *outward) outOfScope(p *Pipeline, u canonical.URL, referrer string, v scope.Decision) {
 	p.stats.outOfScope(v)
 	if p.cfg.OnSkip != nil {
@@ -76,20 +76,20 @@ func (o *outward) outOfScope(p *Pipeline, u canonical.URL, referrer string, v sc
 	}
 }
 
-// skipping is what Discovery has Output tell of.
+// skipping collects what Discovery passes to Output for OnSkip.
 type skipping struct {
 	tells bool
 	skips []Skip
 }
 
-// skip has a URL told of that is left out.
+// skip notes a URL that is left out.
 func (d *skipping) skip(it *frontier.Item, reason, detail string) {
 	if d.tells {
 		d.skips = append(d.skips, Skip{URL: it.URL.String(), Referrer: it.Referrer, Reason: reason, Detail: detail})
 	}
 }
 
-// skipSeen is skip for a URL that is known, if it was asked for by the program or the user.
+// skipSeen notes a URL that is known already, if the program or the user requested it.
 func (d *skipping) skipSeen(link *found) {
 	if link.asked || link.item.Seed {
 		d.skip(&link.item, reasonSeen, "it was asked for before, or is queued")
@@ -103,7 +103,7 @@ func (d *discovery) passSkips() {
 	}
 }
 
-// tellSkips is Output's part of it.
+// tellSkips calls tell for the skips of a result. Output calls it.
 func (r *result) tellSkips(tell func(Skip)) {
 	for _, s := range r.skips {
 		tell(s)
@@ -111,21 +111,22 @@ func (r *result) tellSkips(tell func(Skip)) {
 	r.skips = nil
 }
 
-// BodyHandler takes the bodies of a media type as they come.
+// BodyHandler reads the bodies of a media type while they arrive.
 type BodyHandler struct {
-	MaxBytes int64         // of a body, decoded; zero is no bound
-	Timeout  time.Duration // of a request, in place of the Fetcher's; zero is no bound but of the host's silence
-	// Handle reads a body. What it leaves is not read. Its Page has no Body, and links and items are as those of
+	MaxBytes int64         // of a body, decoded; zero means no bound
+	Timeout  time.Duration // of a request, instead of the Fetcher's; zero means that only the silence of the host is bounded
+	// Handle reads a body. What it leaves unread is not fetched. Its Page has no Body. Links and items are added as in
 	// [Config.Handle].
 	Handle func(context.Context, *Page, io.Reader) error
 }
 
 type streamed struct {
 	visit *visit
-	hash  hash.Hash // nil: nobody wants it
+	hash  hash.Hash // nil if no digest is wanted
 }
 
-// sum is the hash of the body, as far as it was read; noDigest of one that nobody wants it of.
+// sum returns the hash of the body, as far as it was read. It returns noDigest if a BodyHandler read the body and no
+// digest is wanted.
 func (f *fetched) sum() (sum [sha256.Size]byte) {
 	switch {
 	case f.raw != nil:
@@ -138,7 +139,7 @@ func (f *fetched) sum() (sum [sha256.Size]byte) {
 	return [sha256.Size]byte(f.streamed.hash.Sum(nil))
 }
 
-// stream is who takes the body of an answer as it comes; nil: it is read as usual.
+// stream returns what reads the body of a response while it arrives. Nil means that the body is read as usual.
 func (t *try) stream(ctx context.Context, resp *fetch.Response) *fetch.Stream {
 	p, f := t.p, t.f
 	to := p.cfg.Bodies(resp.ContentType)
@@ -163,7 +164,7 @@ func (t *try) stream(ctx context.Context, resp *fetch.Response) *fetch.Stream {
 	}}
 }
 
-// take passes on what was made of a body that came to its end.
+// take adds links and items of a BodyHandler to the result, if the body was read without an error.
 func (s *streamed) take(r *result, f *fetched) {
 	if s == nil || f.err != nil {
 		return
@@ -171,13 +172,13 @@ func (s *streamed) take(r *result, f *fetched) {
 	s.visit.into(r)
 }
 
-// Extractor reads pages of a media type in place of what is built in. The document is valid until it returns.
+// Extractor reads the pages of a media type instead of the built-in extraction. The document is valid until it returns.
 type Extractor func(ctx context.Context, doc *extract.Document) (*Extracted, error)
 
-// Extracted is what an Extractor has read.
+// Extracted is what an Extractor has read from a page.
 type Extracted struct {
 	Title, Lang, Text string
-	Links             []string // references, which resolve against the page
+	Links             []string // references, which are resolved against the URL of the page
 	Values            []record.Values
 }
 
@@ -186,7 +187,7 @@ const (
 	maxText  = 4 << 20
 )
 
-// own has an Extractor of the program's own read a page.
+// own reads a page with an Extractor of the program.
 func (w *processor) own(ctx context.Context, r *result, f *fetched, read Extractor) {
 	cfg, l, rec := &w.p.cfg, f.lease, r.rec
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(cfg.PageTime, defaultPageTime))
@@ -220,7 +221,7 @@ func (w *processor) own(ctx context.Context, r *result, f *fetched, read Extract
 	w.followAll(r, l)
 }
 
-// references resolves the references of an Extractor, each once.
+// references resolves the references of an Extractor and removes duplicates.
 func (w *processor) references(out *Extracted, page canonical.URL) {
 	cfg := &w.p.cfg
 	w.found.Base = page.String()

@@ -13,7 +13,8 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// itemsMeta is where a link by which a list goes on has the digest of the items of the page it is on.
+// itemsMeta is the key in Request.Meta of a link to the next page of a list. The value is the digest of the items of
+// the page with the link.
 const itemsMeta = "items of the page before"
 
 func isJSON(mediaType string) bool {
@@ -44,8 +45,8 @@ func (w *processor) within(page canonical.URL, d *dom.Document, value any) *item
 	return &items.Page{URL: page, Base: w.base(page), Document: d, JSON: value, Budget: w.budget}
 }
 
-// readItems takes the items of a page, and follows the links by which lists go on. A page that has the items of the
-// page before is none of the list: some sites show their last page for every number beyond it.
+// readItems reads the items of a page and follows the links to the next page of a list. A page that has the same items
+// as the page before it does not belong to the list: some sites show their last page for every higher number.
 func (w *processor) readItems(r *result, page *items.Page) {
 	found := w.items.Page(page)
 	if found.Err != nil {

@@ -13,28 +13,29 @@ import (
 )
 
 const (
-	// reasonPageLinks is the reason of links that are dropped as their page has too many.
+	// reasonPageLinks is the reason of links that are dropped because their page has too many.
 	reasonPageLinks = "page_links"
-	// reasonNofollow is why a link is not followed that the page asks crawlers to leave alone.
+	// reasonNofollow is the reason of links that are not followed because the page asks crawlers not to.
 	reasonNofollow = "nofollow"
-	// maxFollows bounds what a worker keeps of memory for links, at 1 MB: few pages have as many that are new.
+	// maxFollows bounds the memory that a worker keeps for links from page to page, at 1 MB. Few pages have more links
+	// that are new.
 	maxFollows = 1 << 12
-	// passedSlots bounds what a worker remembers of the links it passed on, at 256 KB.
+	// passedSlots bounds what a worker remembers of the links it has passed on, at 256 KB.
 	passedSlots = 1 << 14
 )
 
-// passed is a link that was in scope when it was passed on to the frontier, by the fingerprint of its URL.
+// passed is a link that was in scope and was passed on to the frontier, identified by the fingerprint of its URL.
 type passed struct {
 	fp    uint64
-	depth int32 // at which it was found; never zero
+	depth int32 // the depth at which it was found; never zero
 	kind  extract.Kind
 }
 
-// passedLinks are links that one worker of Processing has passed on: most links of a page repeat from page to
-// page, and the frontier takes no URL twice. Of two links that fall to one place the later one is remembered.
+// passedLinks remembers links that one worker of Processing has passed on. Most links repeat from page to page, and the
+// frontier takes no URL twice. If two links fall on the same slot, the later one is remembered.
 type passedLinks [passedSlots]passed
 
-// covers reports whether t, or the same less deep, was passed on.
+// covers reports whether t was passed on, with the same depth or a greater one.
 func (l *passedLinks) covers(t passed) bool {
 	was := &l[t.fp%passedSlots]
 	return was.fp == t.fp && was.kind == t.kind && was.depth >= t.depth
@@ -42,8 +43,8 @@ func (l *passedLinks) covers(t passed) bool {
 
 func (l *passedLinks) put(t passed) { l[t.fp%passedSlots] = t }
 
-// lost counts the links of a page that were not taken: those that are too many, which are known to nobody
-// then, as another page may lead there; and those longer than any URL may be.
+// lost counts the links of a page that were not taken: those beyond the maximum, and those longer than a URL may be.
+// The former are not added to the seen set, as another page may lead there.
 func (w *processor) lost(page string) {
 	w.p.drop(reasonPageLinks, w.found.DroppedLinks, page, "none: a page has at most 10,000 links that are followed")
 	w.p.drop(trap.URLLength.String(), w.found.LongLinks, page, longFix)
@@ -51,8 +52,8 @@ func (w *processor) lost(page string) {
 
 var longFix = fmt.Sprintf("none: most servers refuse a URL of more than %d bytes", canonical.MaxLength)
 
-// followAll follows the links of a page. They are gathered in memory that serves again, and copied when it is known
-// how many there are. Once the frontier had no room it is told of every link each time: there may be room again.
+// followAll follows the links of a page. They are gathered in memory that is reused, and copied when their number is
+// known. Once the frontier had no room for a link, every link is passed on every time, because there may be room again.
 func (w *processor) followAll(r *result, l *frontier.Lease) {
 	if w.p.cfg.HandlersFollow {
 		return
@@ -81,8 +82,8 @@ func (w *processor) followAll(r *result, l *frontier.Lease) {
 	}
 }
 
-// obeys reports whether a link is not to be followed because the page says so, of it or of all its links, and
-// counts it. What a page is made of is no link to its readers.
+// obeys reports whether a link is not to be followed because the page says so, for this link or for all of its links,
+// and counts it. Resources of the page are exempt, as they are no links to a reader.
 func (w *processor) obeys(r *result, l *extract.Link) bool {
 	if w.p.cfg.FollowNofollow || l.Kind == extract.Resource || !w.found.NoFollow && !l.NoFollow {
 		return false
@@ -116,7 +117,7 @@ func (w *processor) list(rec *record.Record) {
 	}
 }
 
-// follow puts a URL on its way to the frontier if the scope lets it in.
+// follow sends a URL on to the frontier if the scope lets it in.
 func (o *outward) follow(p *Pipeline, it frontier.Item, fp uint64, resource bool) scope.Decision {
 	v := p.cfg.Scope.Check(it.URL, int(it.Depth), int(it.Hops), resource)
 	o.admit(p, it, fp, v)
@@ -132,7 +133,7 @@ func (o *outward) admit(p *Pipeline, it frontier.Item, fp uint64, v scope.Decisi
 	}
 }
 
-// redirect makes the target a URL of its own, as deep as the page that sent us there.
+// redirect makes the target of a redirect a URL of its own, with the depth of the page that was redirected.
 func (w *processor) redirect(r *result, f *fetched) {
 	l := f.lease
 	to, err := l.URL.Resolve(canonical.Location(f.resp.Location))
@@ -144,7 +145,7 @@ func (w *processor) redirect(r *result, f *fetched) {
 		return
 	}
 	if ruled := w.p.cfg.Rules.Apply(to); ruled != l.URL {
-		to = ruled // else it is a redirect to a spelling that the server insists on
+		to = ruled // otherwise the server insists on a spelling that the rules would change back
 	}
 	r.rec.RedirectTo = to.String()
 	it := frontier.Item{
@@ -154,20 +155,20 @@ func (w *processor) redirect(r *result, f *fetched) {
 	if l.Request != "" {
 		q := requestOf(&l.Item)
 		q = q.moved(f.resp.Status)
-		it.Request, _ = q.encode() // it was one before
+		it.Request, _ = q.encode() // cannot fail: the request was encoded before
 	}
 	if l.Kind == frontier.Sitemap {
 		w.moved(r, l, it)
 		return
 	}
 	if it.Seed = l.Seed; it.Seed {
-		// The user named a site by an address it no longer lives at; where it sends us is what was meant.
+		// The address that the user gave redirects: the site at the target is what was meant.
 		w.p.cfg.Scope.AddSeed(to)
 	}
 	w.tooFar(r, r.follow(w.p, it, it.Fingerprint(w.p.cfg.Key), false))
 }
 
-// tooFar reports whether a chain of redirects was too long, and notes it in the record.
+// tooFar reports whether a chain of redirects was too long, and notes that in the record.
 func (w *processor) tooFar(r *result, v scope.Decision) bool {
 	if v.Code != scope.TooManyRedirects {
 		return false

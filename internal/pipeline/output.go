@@ -13,15 +13,17 @@ import (
 )
 
 const (
-	// ackBatch bounds the records written between two flushes, and so the acknowledgements that wait for one.
+	// ackBatch bounds the records that are written between two flushes, and so the acknowledgements that wait for a
+	// flush.
 	ackBatch = 256
-	// ackLinks bounds the links of such a batch, but for those of its last page: some 5 MB.
+	// ackLinks bounds the links of such a batch, not counting those of its last page; they take some 5 MB.
 	ackLinks = 1 << 14
-	// resultsRoom is for Processing to go on while Output writes. Each page in it may hold thousands of links.
+	// resultsRoom is the capacity of the results channel, with which Processing can continue while Output writes. Each
+	// page in it may have thousands of links.
 	resultsRoom = 16
 	// maxHeld bounds the bytes of bodies and exchanges in records that wait for Output, and of bodies that wait for a
-	// loop, beside one for each goroutine of Processing. Without it a few dozen pages of the largest size would wait there; a page of
-	// the usual size never notices.
+	// loop; each goroutine of Processing may hold one more. Without it a few dozen pages of the largest size would wait
+	// there. Pages of usual size never reach it.
 	maxHeld = 64 << 20
 )
 
@@ -29,44 +31,44 @@ type found struct {
 	item   frontier.Item
 	fp     uint64
 	budget int  // see scope.Budgets.Of
-	asked  bool // by a handler
+	asked  bool // requested by a handler
 }
 
-// result is what Processing hands to Output, and Discovery too for URLs that were refused without a fetch. One
-// without lease and record is a part of the links of one that comes after it.
+// result is what Processing sends to Output. Discovery sends it, too, for URLs that were refused without a fetch. A
+// result without lease and record has a part of the links of a later one.
 type result struct {
 	lease *frontier.Lease
 	rec   *record.Record
 	outward
 
-	visit     *frontier.Visit // what the state keeps of it, all of it once it is written; nil without a state
-	unindexed bool            // Sinks do not get it, see SkipNoindex
-	dropped   bool            // the lease alone: the page was cut off, and its URL is queued again
-	aside     bool            // it is for Archives alone, and nobody waits for it
-	quiet     bool            // it is for Archives alone, and not worth a record
-	text      string          // what an Extractor has read, for handlers
-	held      int64           // bytes of bodies, see maxHeld
-	trip      *Trip           // nil: it is not traced
+	visit     *frontier.Visit // what the state keeps of the visit; complete once the record is written; nil without a state
+	unindexed bool            // not written to sinks and archives; see SkipNoindex
+	dropped   bool            // has the lease alone: the page was cut off, and its URL is queued again
+	aside     bool            // written to Archives alone, and not acknowledged
+	quiet     bool            // written to Archives alone, as it is not worth a record; acknowledged
+	text      string          // the text that an Extractor has read, for handlers
+	held      int64           // bytes that count for maxHeld
+	trip      *Trip           // nil if it is not traced
 }
 
 type outward struct {
 	links []found
-	skips []Skip // to be told of once the record is written
+	skips []Skip // passed to OnSkip once the record is written
 }
 
-// written acknowledges results that were flushed together, without their records, and says how far the sinks are. One
-// without a lease is of links whose record is yet to come.
+// written acknowledges results that were flushed together, without their records, and has the positions of the sinks. A
+// result without a lease has links whose record is yet to come.
 type written struct {
 	results   []*result
 	positions []frontier.Position
 }
 
-// output writes records until Processing and Discovery have no more. Records that are there together are
-// flushed, and acknowledged, together. None is begun once the state is another's: who has it cuts the files
-// back to where it knows of, and goes on there. When work ends what is not written yet is dropped; without a
-// state what there is no time for within Grace.
+// output writes records until Processing and Discovery have no more. Records that are ready together are flushed and
+// acknowledged together. No record is begun once another process owns the state: that process truncates the files to
+// the positions it knows, and continues there. When work ends, what is not written yet is dropped; without a state,
+// what cannot be written within Grace is.
 func (p *Pipeline) output(ctx, work context.Context) error {
-	var took time.Duration // by the last record that was written
+	var took time.Duration // for writing the last record
 	clk, sinks := p.cfg.Clock, slices.Concat(p.cfg.Sinks, p.cfg.Archives)
 	for r := range p.results {
 		if p.cfg.State != nil {
@@ -75,7 +77,7 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 			}
 		}
 		begun := clk.Now()
-		from := begun // of the record
+		from := begun // when the record began
 		batch := written{results: make([]*result, 0, 1+len(p.results))}
 		links := 0
 		for n := 1; r != nil; n++ {
@@ -92,7 +94,7 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 				took, from = now.Sub(from), now
 			}
 			if !r.aside {
-				r.rec, r.trip = nil, nil // they may be large
+				r.rec, r.trip = nil, nil // frees memory: they may be large
 				batch.results = append(batch.results, r)
 			}
 			links += len(r.links)
@@ -124,7 +126,7 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 	return nil
 }
 
-// tooLate reports whether a record is to be dropped that would be written at an instant.
+// tooLate reports whether a record is to be dropped that would be written by an instant.
 func (p *Pipeline) tooLate(ctx, work context.Context, written time.Time) bool {
 	if work.Err() == nil {
 		return false
@@ -136,7 +138,7 @@ func (p *Pipeline) tooLate(ctx, work context.Context, written time.Time) bool {
 
 func (p *Pipeline) write(r *result) error {
 	if r.rec == nil {
-		return nil // links alone, or a page that was dropped
+		return nil // links alone, or a dropped page
 	}
 	defer r.unhold(p)
 	if p.cfg.Job != "" {
@@ -214,8 +216,8 @@ func positions(sinks []record.Sink) (all []frontier.Position) {
 	return all
 }
 
-// hold waits until there is room for what a record carries along, and its page for a loop; it fails only with ctx. A
-// record of more than all of the room has it to itself.
+// hold waits until there is room for the bytes that a record carries, and for its page if that goes to a loop. It fails
+// only if ctx ends. A record larger than all of the room waits until it has it to itself.
 func (w *processor) hold(ctx context.Context, r *result, f *fetched) error {
 	n := len(r.rec.Body) + len(r.rec.BodyBase64)
 	if w.p.cfg.loop != nil && f.resp != nil {

@@ -23,38 +23,38 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Page is what a handler or a loop gets. It is for one goroutine at a time. Its record is that which is written: it is
-// not to be changed.
+// Page is a page as a handler or a loop gets it. One goroutine may use it at a time. Its record is the one that is
+// written and must not be changed.
 type Page struct {
 	*record.Record
-	// Header is the answer's header; nil when there was no answer.
+	// Header is the header of the response; nil if there was none.
 	Header http.Header
-	// Body is the decoded body. It belongs to the pipeline and is valid only until the page is over, when it becomes nil:
-	// until the handler returns, or the loop is done with the page; see [Page.Clone].
+	// Body is the decoded body. It belongs to the pipeline and is valid only until the handler returns or the loop is
+	// done with the page; then it becomes nil. See [Page.Clone].
 	Body []byte
-	// Text is the text of the page, if somebody has read it.
+	// Text is the text of the page. Empty means that no text was extracted.
 	Text string
-	// Label and RequestMeta are those of the [Request]. The map is not to be changed.
+	// Label and RequestMeta are those of the [Request]. The map must not be changed.
 	Label       string
 	RequestMeta map[string]string
 
-	base  canonical.URL    // what references resolve against
-	doc   *dom.Document    // of Document
-	text  maintext.Article // of Article
+	base  canonical.URL    // the URL against which references are resolved
+	doc   *dom.Document    // cached by Document
+	text  maintext.Article // cached by Article
 	visit *visit
 }
 
-// visit is what can be done to the crawl while a page is handled. Copies of a page share it.
+// visit is what a handler has done with a page so far. Copies of a page share it.
 type visit struct {
-	page Page // the first of them, here to be in one piece of memory with the rest
+	page Page // the first of the copies, kept here to save an allocation
 	turn turn // of a loop
 	p    *Pipeline
 	from *frontier.Lease
 
 	mu    sync.Mutex // guards what follows
 	over  bool
-	left  int32 // of maxFollowed
-	room  int32 // of maxItems
+	left  int32 // links left of maxFollowed
+	room  int32 // bytes left of maxItems
 	out   outward
 	items []record.Item
 }
@@ -72,21 +72,22 @@ const maxItems = 1 << 20
 
 const classHandler = "handler"
 
-// ErrStop is what a handler may return, or wrap, to end the crawl as [Pipeline.Stop] does. The page is done.
+// ErrStop is an error that a handler may return or wrap to end the crawl as [Pipeline.Stop] does. The page counts as
+// handled.
 var ErrStop = errors.New("the handler ends the crawl")
 
-// The errors of [Page.Follow], beside those of a reference that is no URL, and of [Page.Emit].
+// The errors of [Page.Follow], besides those for invalid references and requests, and of [Page.Emit].
 var (
 	ErrPageOver   = errors.New("the handler of the page has returned")
 	ErrTooManyOut = fmt.Errorf("a handler follows at most %d links of a page", maxFollowed)
 
-	// ErrNoSink is the error of [Page.Emit] that no sink takes the item.
+	// ErrNoSink is the error of [Page.Emit] if no sink takes the item.
 	ErrNoSink = errors.New("no sink takes it")
 
 	errItems = fmt.Errorf("the items of a page have more than %d bytes", maxItems)
 )
 
-// FollowReason is the name of an error of [Page.Follow].
+// FollowReason returns a name to count an error of [Page.Follow] by.
 func FollowReason(err error) string {
 	switch {
 	case errors.Is(err, ErrPageOver):
@@ -98,11 +99,11 @@ func FollowReason(err error) string {
 	}
 }
 
-// Base is what references on the page resolve against.
+// Base returns the URL against which references on the page are resolved.
 func (p *Page) Base() canonical.URL { return p.base }
 
-// Document is the tree of an HTML page, built at the first call; that of anything else is empty. Its size is bounded as
-// extract.max_elements says.
+// Document returns the tree of an HTML page; for other pages the tree is empty. The first call builds it. Its size is
+// bounded by extract.max_elements.
 func (p *Page) Document() *dom.Document {
 	if p.doc == nil {
 		var body []byte
@@ -116,7 +117,8 @@ func (p *Page) Document() *dom.Document {
 	return p.doc
 }
 
-// Article is the main text of the page, read at the first call.
+// Article returns the main text of the page. The first call reads it. The error is that the program has no reader of
+// main text.
 func (p *Page) Article() (maintext.Article, error) {
 	if p.text == nil {
 		read, err := maintext.Readers.Get()
@@ -128,11 +130,11 @@ func (p *Page) Article() (maintext.Article, error) {
 	return p.text, nil
 }
 
-// At is where the page is.
+// At returns the URL of the page.
 func (p *Page) At() canonical.URL { return p.visit.from.URL }
 
-// Follow puts a reference on its way to the frontier if it is a URL in scope, and returns that in its canonical form with
-// what the scope says. It may be called by several goroutines.
+// Follow sends a reference on to the frontier if it is a URL in scope. It returns the canonical URL and the decision of
+// the scope. It may be called concurrently.
 func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, error) {
 	v := p.visit
 	v.mu.Lock()
@@ -168,8 +170,8 @@ func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, err
 	return u, d, nil
 }
 
-// Emit has an item written with the record of the page, if the handler does not fail. It may be called by several
-// goroutines.
+// Emit adds an item that is written with the record of the page, unless the handler fails. It may be called
+// concurrently.
 func (p *Page) Emit(value any) error {
 	v := p.visit
 	text, err := json.Marshal(value)
@@ -186,20 +188,21 @@ func (p *Page) Emit(value any) error {
 	case !slices.ContainsFunc(v.p.cfg.Sinks, func(s record.Sink) bool { to, ok := s.(record.ItemSink); return ok && to.Takes(value) }):
 		return ErrNoSink
 	}
-	v.room -= int32(len(text)) //nolint:gosec // which is in the room
+	v.room -= int32(len(text)) //nolint:gosec // it is at most room
 	v.items = append(v.items, record.Item{Value: value, JSON: text})
 	return nil
 }
 
-// Clone is a copy to keep when the page is over. Links and items that are added to it are those of the page.
+// Clone returns a copy with a Body that stays valid when the page is over. Links and items added to the copy count for
+// the page.
 func (p *Page) Clone() *Page {
 	c := *p
 	c.Body = bytes.Clone(p.Body)
 	return &c
 }
 
-// handle has the handler look at the page of r, and returns it for the loop, if there is one. An error means that the
-// page is not done.
+// handle calls the handler for the page of r. It returns the page for the loop, if there is a loop. An error means that
+// the page is not finished.
 func (w *processor) handle(ctx context.Context, r *result, f *fetched) (forLoop *Page, err error) {
 	page := w.newPage(r, f)
 	if w.p.cfg.Handle == nil {
@@ -257,7 +260,8 @@ func (v *visit) end() {
 	v.over = true
 }
 
-// into passes on what was done until the end. The links come first: what they say of a URL counts.
+// into adds what the handler did to the result. Its links go first, because the first link to a URL decides how the URL
+// is requested.
 func (v *visit) into(r *result) {
 	if len(v.out.links) > 0 {
 		r.links = append(v.out.links, r.links...)
@@ -268,7 +272,7 @@ func (v *visit) into(r *result) {
 	r.rec.Items = append(r.rec.Items, v.items...)
 }
 
-// call turns a panic of the handler into an error. Its stack goes to the log.
+// call calls the handler. Unless Config.Panics is set, it turns a panic into an error and logs the stack.
 func (w *processor) call(ctx context.Context, page *Page) (err error) {
 	if w.p.cfg.Panics {
 		return w.p.cfg.Handle(ctx, page)

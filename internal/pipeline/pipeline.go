@@ -24,13 +24,13 @@ type End uint8
 
 // The ends.
 const (
-	EndNone        End = iota // it has not ended
+	EndNone        End = iota // the crawl has not ended
 	EndDone                   // every URL in scope was visited
 	EndLimit                  // MaxPages or MaxTime was reached
-	EndBlocked                // only hosts that refuse to be asked remain
-	EndUnruled                // nothing could be asked for: of no host robots.txt can be had
+	EndBlocked                // only hosts remain that refuse requests
+	EndUnruled                // no URL could be requested, because robots.txt could not be fetched from any host
 	EndInterrupted            // Stop was called
-	EndFailed                 // an error ended it: a sink, a handler, or the context
+	EndFailed                 // a sink, a handler or the context ended it with an error
 	numEnds
 )
 
@@ -38,50 +38,50 @@ var endNames = [numEnds]string{"running", "done", "limit", "blocked", "unruled",
 
 func (e End) String() string { return endNames[e] }
 
-// MarshalText writes the name, so that JSON shows it.
+// MarshalText returns the name of the end. It never fails.
 func (e End) MarshalText() ([]byte, error) { return []byte(e.String()), nil }
 
-// UnmarshalText reads a name back.
+// UnmarshalText sets e to the end with that name. An unknown name is an error.
 func (e *End) UnmarshalText(text []byte) error {
 	return enum.Parse(endNames[:], "end of a crawl", text, e)
 }
 
-// Pipeline is one crawl. Build it with New and call Run once.
+// Pipeline is one crawl. New builds it, and Run runs it once.
 type Pipeline struct {
 	cfg       Config
-	discovery *discovery // its goroutine's while Run runs
+	discovery *discovery // belongs to the goroutine of Discovery while Run runs
 	gate      *gate
 	budgets   *scope.Budgets
 	stats     stats
 	recent    sink.Recent
-	asking    atomic.Int32          // requests that hold a permit, if the Fetcher has queues
-	heard     atomic.Bool           // there was an answer
-	trouble   atomic.Pointer[error] // of the first request that got none, while there was none
+	asking    atomic.Int32          // requests that hold a permit; counted only with Config.Queues
+	heard     atomic.Bool           // a response has arrived
+	trouble   atomic.Pointer[error] // the error of the first request that failed before any response had arrived
 	excluded  exclusions
 
-	leases  chan *frontier.Lease // room for every worker: Discovery never waits on it
+	leases  chan *frontier.Lease // has room for every worker, so that sending never blocks Discovery
 	fetched chan *fetched
 	results chan *result
 	events  chan event
 	acks    chan written
 	asks    chan func(*discovery)
-	bodies  *semaphore.Weighted // the bytes that records carry along, see maxHeld
+	bodies  *semaphore.Weighted // bounds the bytes that waiting records hold; see maxHeld
 
-	given    []Seed // before Run
+	given    []Seed // seeds given before Run
 	began    atomic.Bool
-	stop     signal // Stop was called
-	stopping signal // what is under way has no more than Grace
-	halt     signal // no more URLs are leased
-	gone     signal // Discovery has ended
+	stop     signal // closed when Stop is called
+	stopping signal // closed when requests and pages in progress have at most Grace left
+	halt     signal // closed when no more URLs are leased
+	gone     signal // closed when Discovery has ended
 
 	mu     sync.Mutex // guards what follows
 	status status
 }
 
 type status struct {
-	since         time.Time // what MaxTime counts from; zero: Run
-	start, finish time.Time // finish is zero while running
-	until         time.Time // when the last record of what was cut off is to be written; zero if nothing is
+	since         time.Time // the instant from which MaxTime counts; zero means the start of Run
+	start, finish time.Time // finish is zero while the crawl runs
+	until         time.Time // when the last record of a canceled URL may be written; zero means no bound is set
 	end           End
 	reason        string
 }
@@ -93,7 +93,8 @@ type signal struct {
 
 func (s *signal) give() { s.once.Do(func() { close(s.c) }) }
 
-// New builds a crawl and starts nothing. The error is that of the frontier, or that too many hosts are blocked.
+// New builds a crawl and starts nothing. The error comes from the frontier; it is [frontier.ErrTooManyExcluded] if
+// cfg.Blocked names too many hosts.
 func New(cfg Config) (*Pipeline, error) {
 	cfg = cfg.withDefaults()
 	p := &Pipeline{
@@ -140,10 +141,11 @@ func New(cfg Config) (*Pipeline, error) {
 	return p, nil
 }
 
-// Run visits the seeds and all that the scope lets in, and returns when the crawl is over; nothing it started is left
-// then, so that it waits for a handler that does not heed its context and for a sink that blocks, whatever
-// [Config.Grace] says. The sequence of seeds must end when ctx does or [Pipeline.Halted] is closed, whatever it waits
-// for. The error is nil for every End but EndFailed: it is the sink's, the handler's or ctx's.
+// Run visits the seeds and every URL that the scope lets in, and returns when the crawl is over. All goroutines that it
+// started have ended by then. So it waits for a handler that ignores its context and for a sink that blocks, whatever
+// [Config.Grace] says. The sequence of seeds must end when ctx ends or [Pipeline.Halted] is closed, even while it waits
+// for input. The error is nil for every End but EndFailed; for that one it is the error of the sink, of the handler or
+// of ctx.
 func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
 	if p.began.Swap(true) {
 		return errors.New("pipeline: Run was called before: build a new pipeline for another crawl")
@@ -194,9 +196,9 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 	defer cut()
 	feed := make(chan Seed)
 	g.Go(func() error { return p.feed(ctx, feed, seeds) })
-	var fetchers sync.WaitGroup // and Discovery, which hires them
+	var fetchers sync.WaitGroup // counts the workers of Extraction, and Discovery, which starts them
 	fetchers.Add(1)
-	var writers sync.WaitGroup // those who send results, and the pages with a loop
+	var writers sync.WaitGroup // counts the goroutines that send results, and the pages that are with a loop
 	writers.Add(1)
 	d := p.discovery
 	d.seeds, d.cut = feed, cut
@@ -215,7 +217,7 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 	return g.Wait()
 }
 
-// spawn runs n goroutines of the group and lets wg know when they are gone.
+// spawn runs n goroutines in the group. wg counts them.
 func spawn(g *errgroup.Group, wg *sync.WaitGroup, n int, run func() error) {
 	wg.Add(n)
 	for range n {
@@ -228,9 +230,9 @@ func spawn(g *errgroup.Group, wg *sync.WaitGroup, n int, run func() error) {
 
 var errExited = errors.New("a handler or sink ended the goroutine it was called in")
 
-// watched runs a stage in the group. A handler or sink that calls runtime.Goexit, as t.FailNow does,
-// takes a worker and its page along, and without an error the other stages would wait for them for
-// ever. A panic is left to end the program.
+// watched runs a stage in the group and turns an exit of its goroutine into an error. A handler or sink that calls
+// runtime.Goexit, as t.FailNow does, ends a worker together with its page; without an error the other stages would wait
+// for them forever. A panic is not caught and ends the program.
 func watched(g *errgroup.Group, run func() error) {
 	g.Go(func() error {
 		returned := false
@@ -245,29 +247,30 @@ func watched(g *errgroup.Group, run func() error) {
 	})
 }
 
-// CountFrom has MaxTime count from an instant before Run. It must not be called once Run was.
+// CountFrom sets an instant before Run from which MaxTime counts. It must not be called after Run.
 func (p *Pipeline) CountFrom(t time.Time) { p.status.since = t }
 
-// Stop ends the leasing of URLs; what is under way is finished and recorded within [Config.Grace], and
-// cancelled after it. It may be called at any time, from any goroutine, and more than once.
+// Stop ends the leasing of URLs. Requests and pages in progress are finished and recorded within [Config.Grace], and
+// canceled after it. Stop may be called at any time, from any goroutine, and more than once.
 func (p *Pipeline) Stop() { p.stop.give() }
 
-// Halted is closed when no more URLs are leased, and so no more seeds are wanted: a limit was reached,
-// Stop was called, or the crawl is over.
+// Halted returns a channel that is closed when no more URLs are leased: a limit was reached, Stop was called, or the
+// crawl is over. From then on no more seeds are taken.
 func (p *Pipeline) Halted() <-chan struct{} { return p.halt.c }
 
-// Stopping is closed when the crawl is to end within [Config.Grace]: Stop was called or MaxTime is over.
-// It stays open if the crawl ends before that.
+// Stopping returns a channel that is closed when the crawl has to end within [Config.Grace], because Stop was called or
+// MaxTime is over. It stays open if the crawl ends before that.
 func (p *Pipeline) Stopping() <-chan struct{} { return p.stopping.c }
 
-// End is why the crawl ended, and in words; EndNone while it runs.
+// End returns why the crawl ended, and the reason in words. It returns EndNone while the crawl runs.
 func (p *Pipeline) End() (End, string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.status.end, p.status.reason
 }
 
-// Trouble is why the first request failed that got no answer, if none had before; nil: there was none.
+// Trouble returns the error of the first request that failed before any response had arrived. Nil means that there was
+// none.
 func (p *Pipeline) Trouble() error {
 	if err := p.trouble.Load(); err != nil {
 		return *err
@@ -275,7 +278,8 @@ func (p *Pipeline) Trouble() error {
 	return nil
 }
 
-// drop counts links that are not followed for want of room or budget, and says so the first time for a reason.
+// drop counts links that are not followed for lack of room or budget. It logs a warning the first time that a reason
+// occurs.
 func (p *Pipeline) drop(reason string, links int, first, fix string) {
 	if p.stats.tally(p.stats.n.Dropped, reason, links) {
 		warnDropped(p.cfg.Log, reason, first, fix)

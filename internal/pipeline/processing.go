@@ -23,33 +23,33 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// The classes of error a record can carry beside those of package outcome.
+// The error classes that a record can have besides those of package outcome.
 const (
-	classRobots      = "robots"         // robots.txt refuses the URL
+	classRobots      = "robots"         // robots.txt disallows the URL
 	classRedirect    = "redirect_limit" // a chain of redirects longer than MaxRedirects
 	classBadLocation = "bad_redirect"   // a redirect without a usable Location
 )
 
-// processor is one worker of Processing; what it reuses from page to page is its own.
+// processor is one worker of Processing. Its buffers are reused from page to page.
 type processor struct {
 	p         *Pipeline
-	ctx, work context.Context //nolint:containedctx // a loop ends pages when the worker has gone on
-	turns     *sync.WaitGroup // counts pages with the loop
+	ctx, work context.Context //nolint:containedctx // a loop ends pages when the worker has gone on to others
+	turns     *sync.WaitGroup // counts the pages that are with the loop
 	extractor extract.Extractor
 	found     extract.Result
 	fields    *fields.Extractor
 	items     *items.Extractor
 	passed    passedLinks
 	reader    neardup.Reader
-	budget    *effort.Budget // of the page that is being read; nil, or limit
+	budget    *effort.Budget // of the current page: nil or limit
 	limit     effort.Budget
 	now       func() time.Time
-	follows   []found             // of the page, until it is known how many there are
-	read      bool                // found is of the page
-	send      func(*result) error // to Output; it fails when the crawl is given up
+	follows   []found             // links of the current page, until their number is known
+	read      bool                // found holds the current page
+	send      func(*result) error // sends to Output; fails when the context of the crawl ends
 }
 
-// process parses until Extraction has no more. What comes after the end of work is dropped.
+// process reads pages until Extraction has no more. Pages that come after the end of work are dropped.
 func (p *Pipeline) process(ctx, work context.Context, turns *sync.WaitGroup) (err error) {
 	w := &processor{p: p, ctx: ctx, work: work, turns: turns, now: p.cfg.Clock.Now, fields: p.cfg.Tree.Fields.Extractor(), send: func(r *result) error { return r.send(ctx, p) }}
 	if w.items, err = p.cfg.Tree.Items.Extractor(); err != nil {
@@ -103,8 +103,7 @@ func (r *result) send(ctx context.Context, p *Pipeline) error {
 	}
 }
 
-// page turns what was fetched into a record and the links to follow. Without an error it returns the page too if a loop
-// is to have it.
+// page turns what was fetched into a record and the links to follow. It also returns the Page if a loop is to get it.
 func (w *processor) page(ctx, work context.Context, f *fetched) (*result, *Page, error) {
 	r := &result{lease: f.lease, rec: newRecord(f.lease, f.sent)}
 	r.rec.Timings.Queue = f.sent.Add(-f.permitWait).Sub(f.lease.Queued)
@@ -118,7 +117,7 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, *Page,
 	}
 	if f.resp != nil {
 		w.answer(work, r, f)
-		if work.Err() != nil && w.budget.Spent() { // it may not have been read to the end
+		if work.Err() != nil && w.budget.Spent() { // the page may not have been read to the end
 			return f.cutShort(w.p), nil, nil
 		}
 	}
@@ -144,7 +143,8 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, *Page,
 	return r, nil, nil
 }
 
-// cutShort is what becomes of a page that the end of the crawl overtakes. With a state the next run asks for it again.
+// cutShort returns the result of a page that could not be finished before the end of the crawl. With a state the next
+// run requests it again.
 func (f *fetched) cutShort(p *Pipeline) *result {
 	if p.cfg.State != nil {
 		return &result{lease: f.lease, dropped: true}
@@ -156,7 +156,7 @@ func (f *fetched) cutShort(p *Pipeline) *result {
 	return &result{lease: f.lease, rec: endedRecord(f.lease, f.sent, outcome.Canceled, status, beforeDone), trip: f.trip}
 }
 
-// answer fills in what the host answered. The end of work ends the reading.
+// answer adds the response to the record. The end of work ends the reading of the page.
 func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	resp, rec := f.resp, r.rec
 	w.budget, w.read = nil, false
@@ -165,7 +165,7 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	rec.Bytes, rec.WireBytes, rec.Truncated = int64(len(resp.Body)), resp.WireBytes, resp.Truncated
 	rec.Exchange = resp.Capture
 	f.applyRendered(rec)
-	switch { // a body is text if it can be told from it byte by byte
+	switch { // a body is stored as text if that keeps every byte
 	case !w.p.cfg.StoreBody:
 	case utf8.Valid(resp.Body):
 		rec.Body = string(resp.Body)
@@ -194,22 +194,22 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	}
 }
 
-// stepsPerElement is what a page may cost for each of the elements that a tree may have: some hundred rules
-// look at all of them.
+// stepsPerElement is the number of steps that a page may cost for each element that a tree may have: some hundred rules
+// look at all elements.
 const stepsPerElement = 500
 
-// defaultPageTime is how long the reading of a page may take.
+// defaultPageTime is how long reading a page may take.
 const defaultPageTime = 2 * time.Second
 
-// effort is what reading a page of so many bytes may cost. It ends with ctx, so that a crawl that stops need
-// not wait for a page.
+// effort returns the budget for reading a page of that size. It ends with ctx, so that a crawl that stops need not wait
+// for a page.
 func (c *Config) effort(ctx context.Context, now func() time.Time, bytes int) effort.Budget {
 	elements := cmp.Or(c.Tree.MaxElements, dom.MaxElements)
 	steps, end := effort.Steps(bytes, stepsPerElement*int64(elements)), now().Add(cmp.Or(c.PageTime, defaultPageTime))
 	return *effort.New(ctx, steps, now, end)
 }
 
-// content reads links and metadata out of a page.
+// content reads links and metadata of a page.
 func (w *processor) content(work context.Context, r *result, f *fetched) {
 	if read := w.p.cfg.Extractors[f.resp.ContentType]; read != nil && f.lease.Kind == frontier.Page {
 		w.own(work, r, f, read)
@@ -234,7 +234,7 @@ func (w *processor) content(work context.Context, r *result, f *fetched) {
 	page := &w.found
 	rec.Title, rec.Lang, rec.Text, rec.Meta = page.Title, page.Lang, page.Text, page.Meta
 	rec.Charset = cmp.Or(page.Charset, rec.Charset)
-	w.examine(r, f) // before what may spend the budget: it costs little, and traps are to be known
+	w.examine(r, f) // first: it costs little, and the trap detector needs it even if the rest uses up the budget
 	w.tree(r, l.URL, f.resp.Body)
 	rec.Directives, rec.Next, rec.Prev, rec.Alternates = page.Directives, page.Next, page.Prev, page.Alternates
 	if w.p.cfg.SkipNoindex && l.Kind == frontier.Page {
@@ -257,16 +257,16 @@ func newRecord(l *frontier.Lease, now time.Time) *record.Record {
 	}
 }
 
-// Tree says what is read out of pages by way of their trees, which cost several times what all else does that
-// is done with a page. The zero Tree builds none.
+// Tree says what is read from the trees of pages. Building a tree costs several times as much as all other work on a
+// page. The zero Tree builds none.
 type Tree struct {
-	Fields      *fields.Set     // the user's rules; nil: none
-	Items       *items.Rules    // for several records of a page, and how lists go on; nil: none
-	Metadata    bool            // asks for Open Graph, Twitter cards and JSON-LD
-	MainText    bool            // asks for the text without navigation and the like
-	Markdown    bool            // asks for that as a file of Markdown
-	Reader      maintext.Reader // for either; nil: neither is asked for
-	MaxElements int             // bounds a tree; zero means 100,000
+	Fields      *fields.Set     // the user's rules; nil means none
+	Items       *items.Rules    // rules for several records of a page, and for the links to the next page of a list; nil means none
+	Metadata    bool            // reads Open Graph, Twitter cards and JSON-LD
+	MainText    bool            // reads the text without navigation and the like
+	Markdown    bool            // renders the main text as a file of Markdown
+	Reader      maintext.Reader // required for MainText and Markdown; nil reads neither
+	MaxElements int             // bounds the elements of a tree; zero means 100,000
 }
 
 func (w *processor) tree(r *result, page canonical.URL, body []byte) {

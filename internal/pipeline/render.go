@@ -20,71 +20,73 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Renderer has browsers make of pages what people see. Its methods are safe for concurrent use.
+// Renderer renders pages in browsers. Its methods are safe for concurrent use.
 type Renderer interface {
-	// Start makes sure that there is a browser to start.
+	// Start checks that there is a browser that can be started.
 	Start(ctx context.Context) error
-	// Wants says why a page is to be rendered; empty: it is not.
+	// Wants returns why a page is to be rendered. Empty means that it is not.
 	Wants(u canonical.URL, page []byte) string
-	// Render waits for a browser that is free. The error is the page's alone. Beside it there may be a result.
+	// Render waits for a free browser and renders the page. An error concerns this page alone, and there may be a
+	// result besides it.
 	Render(ctx context.Context, page *Rendering) (*Rendered, error)
-	// Close ends all browsers. What is being rendered fails.
+	// Close ends all browsers. Pages that are being rendered fail.
 	Close()
 }
 
-// Renderers has the one there is: package render registers itself.
+// Renderers has the one implementation: package render registers itself.
 var Renderers = backend.New[func(RenderConfig) (Renderer, error)]("pages rendered by a browser (render.mode)", "browser")
 
 // RenderConfig says how pages are rendered.
 type RenderConfig struct {
-	Always      bool           // every page is, not only those with a sign
-	Browser     string         // the program, or the URL of one that runs already; empty: where it is usually installed
-	Browsers    int            // how many there are at most
-	Steps       []scripts.Step // what is done on each page
-	Press       bool           // buttons are pressed that scripts listen to
-	Screenshots string         // directory, of prints too; empty: none are taken
+	Always      bool           // renders every page, not only those that show signs of needing it
+	Browser     string         // path of the program, or the URL of a running one; empty means where it is usually installed
+	Browsers    int            // the maximum number of browsers
+	Steps       []scripts.Step // what to do on each page
+	Press       bool           // presses buttons that scripts listen to
+	Screenshots string         // directory for screenshots and prints; empty means none
 	Agent       string         // the User-Agent
-	Timeout     time.Duration  // of a page, without waits for hosts
-	MaxHTML     int64          // bytes of a rendered page
-	Cookies     cookies.Keeper // nil: none are kept
-	Learned     string         // what Learn was given by an earlier run; what cannot be read of it is left
-	Learn       func(string)   // keeps what was learned of pages; nil: nothing does
-	Log         *slog.Logger   // never nil
+	Timeout     time.Duration  // for one page, not counting waits for hosts
+	MaxHTML     int64          // bounds a rendered page, in bytes
+	Cookies     cookies.Keeper // nil means that no cookies are kept
+	Learned     string         // what an earlier run gave to Learn; parts that cannot be read are ignored
+	Learn       func(string)   // stores what was learned about pages; nil means that it is not stored
+	Log         *slog.Logger   // required
 }
 
-// Rendering is a page that is to be rendered.
+// Rendering is a page to be rendered.
 type Rendering struct {
 	URL  canonical.URL
 	Why  string
-	Resp *fetch.Response // what was fetched; it is not asked for again
-	// Ask has the page's requests made: within the scope, as robots.txt and the host's pace allow.
+	Resp *fetch.Response // the response for the page, which is not requested again
+	// Ask makes the requests of the page, as far as scope and robots.txt allow, at the rate of the host.
 	Ask func(ctx context.Context, s *Subrequest) (*fetch.Response, error)
 }
 
-// Rendered is what a page came to.
+// Rendered is the result of rendering a page.
 type Rendered struct {
-	HTML  []byte   // in UTF-8; empty: as it was fetched
-	Links []string // where its scripts would have gone
+	HTML  []byte   // in UTF-8; empty means as it was fetched
+	Links []string // targets to which its scripts would have navigated
 	// Truncated says that HTML is cut at RenderConfig.MaxHTML.
 	Truncated bool
 	Note      record.Rendered
 }
 
-// Subrequest is what a page asks for while it is rendered.
+// Subrequest is a request that a page makes while it is rendered.
 type Subrequest struct {
 	URL  canonical.URL
-	Code bool // a script or a style, which may come from any host
+	Code bool // for a script or a style, which may come from any host
 	fetch.Request
 }
 
-// A RefusedError is why a page does not get what it asks for.
+// A RefusedError says why a request of a page is not made.
 type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return "not asked for: " + e.Reason }
 
-const classRender = "render" // of the error of a page that a browser failed at
+const classRender = "render" // error class of a page that could not be rendered
 
-// scripted reports whether a page has anything to render.
+// scripted reports whether the response is a page that can be rendered: HTML with a 2xx status, requested by a safe
+// method.
 func (t *try) scripted() bool {
 	f := t.f
 	if f.resp == nil || f.resp.Status/100 != 2 || f.resp.Status == http.StatusNoContent || f.resp.Status == http.StatusResetContent || len(f.resp.Body) == 0 {
@@ -94,7 +96,8 @@ func (t *try) scripted() bool {
 		f.resp.ContentType == "text/html" && !f.asked.unsafe() && f.asked.Method != http.MethodHead
 }
 
-// render has a page rendered that needs it. The host's permit is given back before: each request of the page has its own.
+// render renders a page that needs it. It releases the permit of the host before, as each request of the page takes its
+// own.
 func (t *try) render(ctx context.Context) {
 	p, f := t.p, t.f
 	if p.cfg.Renderer == nil || !t.scripted() {
@@ -107,7 +110,7 @@ func (t *try) render(ctx context.Context) {
 	t.release()
 	begin := p.cfg.Clock.Now()
 	out, err := p.cfg.Renderer.Render(ctx, &Rendering{URL: f.lease.URL, Why: why, Resp: f.resp, Ask: asker{p, f.lease}.ask})
-	if ctx.Err() != nil { // which Processing sees too, and has the page begun anew
+	if ctx.Err() != nil { // Processing checks that, too, and cuts the page short
 		return
 	}
 	p.stats.count(&p.stats.n.Rendered, 1)
@@ -121,7 +124,8 @@ func (t *try) render(ctx context.Context) {
 	}
 }
 
-// applyRendered puts what a page was rendered to in the place of what was fetched. Size and digest stay those of that.
+// applyRendered replaces the fetched body by the rendered one. Size and digest in the record stay those of the fetched
+// body.
 func (f *fetched) applyRendered(rec *record.Record) {
 	out := f.rendered
 	if out == nil {
@@ -138,7 +142,7 @@ func (f *fetched) applyRendered(rec *record.Record) {
 	}
 }
 
-// followRendered follows where the scripts of a page would have gone.
+// followRendered follows the links to which the scripts of a page would have navigated.
 func (w *processor) followRendered(r *result, f *fetched) {
 	if f.rendered == nil {
 		return
@@ -162,8 +166,8 @@ func (w *processor) followRendered(r *result, f *fetched) {
 	}
 }
 
-// noteScripted counts a page that is empty without scripts, in a crawl that renders none. Only pages that have scripts and
-// lead hardly anywhere are looked at.
+// noteScripted counts a page that is empty without scripts, in a crawl that renders no pages. It checks only pages that
+// have scripts and few links.
 func (w *processor) noteScripted(f *fetched) {
 	if w.p.cfg.Renderer == nil && f.lease.Kind == frontier.Page && w.found.Scripts && len(w.found.Links) < 10 && scripts.Empty(f.resp.Body) {
 		s := &w.p.stats
@@ -180,14 +184,14 @@ type asker struct {
 	page *frontier.Lease
 }
 
-// ask makes one, if it may be made.
+// ask makes one request if it is allowed.
 func (a asker) ask(ctx context.Context, s *Subrequest) (*fetch.Response, error) {
 	p, page, u := a.p, a.page, s.URL
 	switch own := u.Host() == page.Host(); {
 	case p.excluded.has(u.Host()):
 		return nil, &RefusedError{errExcluded.Error()}
 	case own:
-	case page.Tenure != nil: // the politeness of other hosts is with other processes
+	case page.Tenure != nil: // other processes pace the other hosts
 		return nil, &RefusedError{"a process of a fleet renders with the page's host alone"}
 	case !s.Code && !p.cfg.Scope.Reaches(u):
 		return nil, &RefusedError{"its host is not in scope"}
@@ -198,13 +202,13 @@ func (a asker) ask(ctx context.Context, s *Subrequest) (*fetch.Response, error) 
 	if err := a.ruled(ctx, u); err != nil {
 		return nil, err
 	}
-	// What is not of the page's site learns nothing of who the crawl is to it.
+	// Requests to other sites carry nothing that identifies the crawl to the site of the page.
 	s.Anonymous = s.Anonymous || scope.SiteOf(u) != scope.SiteOf(page.URL)
 	return p.send(ctx, u, s.Request)
 }
 
-// ruled reports what robots.txt says to a request of a rendered page. Files of origins that the frontier has not asked
-// for are kept apart, as nothing of the frontier waits for them.
+// ruled returns an error if robots.txt disallows a request of a rendered page, or could not be fetched. The rules of
+// origins that the frontier has not requested are in a cache of their own, as no URL of the frontier waits for them.
 func (a asker) ruled(ctx context.Context, u canonical.URL) error {
 	p := a.p
 	if p.cfg.Robots == nil {
@@ -227,7 +231,7 @@ func (a asker) ruled(ctx context.Context, u canonical.URL) error {
 	return nil
 }
 
-// askRobots asks for the robots.txt of an origin, unless that was done.
+// askRobots requests the robots.txt of an origin, unless it is cached.
 func (a asker) askRobots(ctx context.Context, u canonical.URL) (robots.Entry, error) {
 	p := a.p
 	cache, origin := p.cfg.RenderRobots, u.Origin()
@@ -244,12 +248,12 @@ func (a asker) askRobots(ctx context.Context, u canonical.URL) (robots.Entry, er
 		return e, ctx.Err()
 	})
 	if err != nil && ctx.Err() == nil {
-		return a.askRobots(ctx, u) // the page that asked was over before it had an answer
+		return a.askRobots(ctx, u) // the page whose request it was has ended before the response
 	}
 	return e.(robots.Entry), err
 }
 
-// fetchRobots makes the requests for the robots.txt of u's origin.
+// fetchRobots makes the requests for the robots.txt of u's origin, redirects included.
 func (a asker) fetchRobots(ctx context.Context, u canonical.URL) robots.Result {
 	at, err := u.Resolve("/robots.txt")
 	for hops := 0; err == nil; hops++ {

@@ -19,21 +19,21 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Request is what a handler asks for besides a URL. It is kept with the URL in every frontier. The zero Request is a GET of
-// the URL alone.
+// Request is what a handler requests besides a URL. The frontier stores it with the URL, also on disk. The zero Request
+// is a GET of the URL alone.
 type Request struct {
-	// Method and Body make it another resource than the URL alone; a Method of "" is GET.
+	// Method and Body make the request a different resource than the URL alone. An empty Method means GET.
 	Method string `json:"method,omitempty"`
 	Body   []byte `json:"body,omitempty"`
-	// Again makes it another one than all others of its URL; empty: it does not.
+	// Again makes the request different from all others of its URL with another value. Empty means no difference.
 	Again string `json:"again,omitempty"`
 
 	Header http.Header       `json:"header,omitempty"`
 	Label  string            `json:"label,omitempty"`
 	Meta   map[string]string `json:"meta,omitempty"`
 
-	Outside bool `json:"outside,omitempty"` // it is visited wherever it is, unless it is excluded
-	Points  int  `json:"-"`                 // of its rank, see [scope.Score]
+	Outside bool `json:"outside,omitempty"` // visited even outside of the scope, unless it is excluded
+	Points  int  `json:"-"`                 // adjusts the rank; see [scope.Score]
 }
 
 const (
@@ -43,10 +43,10 @@ const (
 	MaxRequest = 64 << 10
 )
 
-// forbidden are the fields of a header that are the client's own, and no Request's.
+// forbidden lists the header fields that the client sets itself and that a Request must not have.
 var forbidden = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Expect", "Proxy-Authorization"}
 
-// check says what is wrong with a Request that a program made.
+// check returns what is wrong with a Request made by a program.
 func (q *Request) check() error {
 	for name, values := range q.Header {
 		switch {
@@ -77,7 +77,7 @@ func (q *Request) check() error {
 	return nil
 }
 
-// isNoText reports what a Request cannot be stored with.
+// isNoText reports whether s is not UTF-8, so that a Request cannot be stored with it.
 func isNoText(s string) bool { return !utf8.ValidString(s) }
 
 func (q *Request) encode() (string, error) {
@@ -102,7 +102,7 @@ func (q *Request) encode() (string, error) {
 	return identity + "\n" + string(text), nil
 }
 
-// requestOf is what encode made a text of. What a program did not write is a GET of the URL alone.
+// requestOf decodes what encode wrote. Text that encode cannot have written gives a GET of the URL alone.
 func requestOf(it *frontier.Item) Request {
 	if it.Request == "" {
 		return Request{}
@@ -115,7 +115,8 @@ func requestOf(it *frontier.Item) Request {
 	return q
 }
 
-// unsafe reports whether a host may do the same twice if it is asked twice (RFC 9110 section 9.2.2).
+// unsafe reports whether the method is not idempotent, so that sending it twice may do the same thing twice (RFC 9110
+// section 9.2.2).
 func (q *Request) unsafe() bool {
 	return !slices.Contains([]string{"", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete}, q.Method)
 }
@@ -130,8 +131,8 @@ func (q *Request) apply(to *fetch.Request) {
 	to.Header = h
 }
 
-// moved is what is asked for where a redirect of that status leads (RFC 9110 section 15.4): the same after a 307 or 308, and
-// a GET after others.
+// moved returns the request for the target of a redirect with that status (RFC 9110 section 15.4): the same after 307
+// and 308, a GET after others. HEAD stays HEAD.
 func (q Request) moved(status int) Request {
 	if status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect && q.Method != http.MethodHead {
 		q.Method, q.Body, q.Header = "", nil, q.Header.Clone()
@@ -140,8 +141,8 @@ func (q Request) moved(status int) Request {
 	return q
 }
 
-// mayRepeat reports whether a request that came to that may be sent again: an unsafe one if the host has refused it, or it
-// was never sent.
+// mayRepeat reports whether a request with that outcome may be sent again. An unsafe one may if the host has refused
+// it, or if it was never sent.
 func (q *Request) mayRepeat(class outcome.Class, err error) bool {
 	if !q.unsafe() || class == outcome.Throttled || class == outcome.Unavailable {
 		return true

@@ -9,20 +9,20 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// Seed is a URL of the user's, and what it is asked for by.
+// Seed is a URL that the user gave, and how it is requested.
 type Seed struct {
 	URL     canonical.URL
-	request string // as a frontier has it
+	request string // as the frontier stores it
 	points  int
 }
 
-// NewSeed is a seed that is asked for by q. The error says what of q cannot be sent.
+// NewSeed returns a seed that is requested as q says. The error names the part of q that cannot be sent.
 func NewSeed(u canonical.URL, q Request) (Seed, error) {
 	text, err := q.encode()
 	return Seed{u, text, q.Points}, err
 }
 
-// Plain reports whether there is no more to it than the URL.
+// Plain reports whether the seed is nothing more than a URL.
 func (s *Seed) Plain() bool { return s.request == "" && s.points == 0 }
 
 func (s Seed) String() string {
@@ -32,7 +32,7 @@ func (s Seed) String() string {
 	return fmt.Sprintf("%s %d %q", s.URL, s.points, s.request)
 }
 
-// ReadSeed reads what String wrote, but for the URL, which it returns as it stands.
+// ReadSeed reads what [Seed.String] wrote. It returns the URL as text, and a seed whose URL is not set.
 func ReadSeed(line string) (url string, s Seed, err error) {
 	url, rest, more := strings.Cut(line, " ")
 	if !more {
@@ -48,8 +48,8 @@ func ReadSeed(line string) (url string, s Seed, err error) {
 	return url, s, nil
 }
 
-// Give adds seeds before Run, which visits them first.
+// Give adds seeds that Run visits before those of its sequence. It must not be called after Run.
 func (p *Pipeline) Give(seeds ...Seed) { p.given = append(p.given, seeds...) }
 
-// Given is how many there are.
+// Given returns how many seeds were given.
 func (p *Pipeline) Given() int { return len(p.given) }

@@ -11,17 +11,18 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// Session is a login that pages are fetched within. Its methods are safe for concurrent use.
+// Session is a login within which pages are fetched. Its methods are safe for concurrent use.
 type Session interface {
-	// Enter logs in unless that is done, by requests through send, and returns the number of the session; zero if there
-	// is none for the URL. The error ends the crawl.
+	// Enter logs in unless that is done, by requests through send, and returns the number of the session. Zero means
+	// that the URL belongs to no session. An error ends the crawl.
 	Enter(ctx context.Context, u canonical.URL, send Sender) (uint64, error)
-	// Lost reports whether the answer shows that the session of that number is over, so that the URL has none yet.
+	// Lost reports whether the response shows that the session of that number is over. Then the URL has to be fetched
+	// again within a new one.
 	Lost(u canonical.URL, session uint64, resp *fetch.Response) bool
 }
 
-// Sender makes a request that is nobody's page, with a permit of its host, and again if the host was busy. It is
-// in no record and no archive.
+// Sender makes a request that belongs to no page. It takes a permit of the host, and repeats the request if the host
+// was overloaded. No record and no archive has the request.
 type Sender func(ctx context.Context, u canonical.URL, req fetch.Request) (*fetch.Response, error)
 
 func (t *try) enter(ctx context.Context) (err error) {
@@ -30,7 +31,7 @@ func (t *try) enter(ctx context.Context) (err error) {
 		return nil
 	}
 	t.session, err = t.p.cfg.Session.Enter(ctx, l.URL, t.p.send)
-	t.since = t.p.cfg.Clock.Now() // the login was no wait for the permit
+	t.since = t.p.cfg.Clock.Now() // the time of the login is no wait for the permit
 	return err
 }
 
@@ -41,7 +42,8 @@ func notEntered(ctx context.Context, err error) error {
 	return err
 }
 
-// outside reports whether the answer shows that the session was over when it came. Then it is let go.
+// outside reports whether the response shows that the session was over when it was sent. If so, the response is
+// released.
 func (t *try) outside() bool {
 	f := t.f
 	if t.session == 0 || f.err != nil || f.resp == nil || !t.p.cfg.Session.Lost(f.lease.URL, t.session, f.resp) {

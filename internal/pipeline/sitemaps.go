@@ -17,44 +17,44 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// A robots.txt that has come names the sitemaps of its origin, on whichever host; if it names none, there may
-// be one at the usual place. They are queued, paced and subject to robots.txt like pages. Their pages are one
-// link deeper than the page for which robots.txt was asked: where that is too deep no sitemap is asked for.
-// Only of hosts that the scope reaches are sitemaps looked for: when another keeps the sitemap of one that it
-// does, that says nothing of its own pages. The protocol has a sitemap speak for its own directory only,
-// unless robots.txt names it; here the scope alone decides what belongs to the crawl.
+// A robots.txt names the sitemaps of its origin, which may be on any host. If it names none, there may be one at
+// the usual place. Sitemaps are queued, paced and subject to robots.txt like pages. Their pages are one link deeper
+// than the page for which robots.txt was requested; if that is too deep, no sitemap is requested. Sitemaps are
+// looked for only on hosts that the scope reaches: another host that keeps the sitemap of such a host does not
+// become part of the crawl by that. By the protocol a sitemap may list only URLs of its own directory, unless
+// robots.txt names it. Here the scope alone decides which URLs belong to the crawl.
 
-// Sitemaps says which lists of URLs a crawl reads. The zero Sitemaps asks for none, and reads a sitemap that
-// was fetched as a page.
+// Sitemaps says which lists of URLs a crawl reads. The zero Sitemaps requests none. A sitemap that was fetched as a
+// page is read in any case.
 type Sitemaps struct {
-	// Enabled asks for the sitemaps that robots.txt names, or for /sitemap.xml if it names none; without
-	// robots.txt only for that of the seeds' origins. False asks for none.
+	// Enabled requests the sitemaps that robots.txt names, or /sitemap.xml if it names none. If robots.txt is ignored,
+	// only the /sitemap.xml of the seeds' origins is requested. False requests none.
 	Enabled bool
-	Feeds   bool // reads RSS and Atom that were fetched as pages; false takes nothing from them
+	Feeds   bool // reads RSS and Atom feeds that were fetched as pages; false does not
 	Max     int  // bounds the sitemaps of one host; zero means 1000
 }
 
 const (
-	// defaultSitemaps leads to 50 million URLs of a host at most, five times what a frontier holds by default.
+	// defaultSitemaps allows at most 50 million URLs of a host, five times what a frontier holds by default.
 	defaultSitemaps = 1000
-	// earlySitemaps of a host are read before its pages: most sites have no more. The others wait until no
-	// page is queued, so that a site with thousands of them is not asked for hours before the first page is.
+	// earlySitemaps is how many sitemaps of a host are read before its pages; most sites have no more. The others wait
+	// until no page is queued, so that the first page of a site with thousands of sitemaps does not wait for hours.
 	earlySitemaps = 16
-	// reasonSitemaps is the reason of sitemaps that are dropped for Sitemaps.Max.
+	// reasonSitemaps is the reason of sitemaps that are dropped because of Sitemaps.Max.
 	reasonSitemaps = "sitemaps"
-	// classSitemap is of a record whose answer should have been a sitemap and is none.
+	// classSitemap is the error class of a record whose response should have been a sitemap and is not.
 	classSitemap = "sitemap"
-	// partLinks is how many links go to Discovery together while a list is read: as many as it takes in
-	// without keeping hosts waiting.
+	// partLinks is how many links are sent to Discovery at a time while a list is read: as many as it handles without
+	// delaying requests.
 	partLinks = 1000
-	// recordedLinks bounds the links that the record of a feed has, as those of a page.
+	// recordedLinks bounds the links in the record of a feed, like those of a page.
 	recordedLinks = 10_000
 	// priorityRanks is how many ranks lie between the priorities 0 and 1.
 	priorityRanks = 1000
 )
 
-// sitemapRank is the rank of a host's nth sitemap, from 0, so many indexes below the first: lower than any
-// page's, or higher.
+// sitemapRank returns the rank of the nth sitemap of a host, counted from 0, that is level indexes below the first. It
+// is lower than the rank of any page for early sitemaps, and higher for the others.
 func sitemapRank(n, level int) int32 {
 	if n < earlySitemaps {
 		return math.MinInt32 + int32(level)
@@ -69,7 +69,7 @@ func sitemapLevel(rank int32) int {
 	return math.MaxInt32 - int(rank)
 }
 
-// announced queues the sitemaps of an origin, after its robots.txt has come or was found not to be there.
+// announced queues the sitemaps of an origin, once its robots.txt has arrived or is known to be absent.
 func (d *discovery) announced(l *frontier.Lease, e robots.Entry, now time.Time) {
 	cfg := &d.p.cfg
 	if !cfg.Sitemaps.Enabled || e.State != robots.Known {
@@ -105,7 +105,7 @@ func (d *discovery) usualSitemap(origin canonical.URL, depth int32, now time.Tim
 	}
 }
 
-// offerSitemap queues a sitemap that no index led to.
+// offerSitemap queues a sitemap that was not found in an index.
 func (d *discovery) offerSitemap(it frontier.Item, now time.Time) {
 	p := d.p
 	it.Kind, it.URL, it.Rank = frontier.Sitemap, p.cfg.Rules.Apply(it.URL), sitemapRank(0, 0)
@@ -117,8 +117,8 @@ func (d *discovery) offerSitemap(it frontier.Item, now time.Time) {
 	d.addSitemap(&found{item: it, fp: d.frontier.Fingerprint(&it)}, now)
 }
 
-// addSitemap is add for a sitemap. Its rank tells its level, and is settled here. A crawl that is resumed
-// counts anew; what it knows already it does not ask for, be it as a page: that is read as a list if it is one.
+// addSitemap is add for sitemaps. On entry the rank has the level; it is set here. A resumed crawl counts from zero
+// again. A URL that is known, also as a page, is not queued again: a page that turns out to be a list is read as one.
 func (d *discovery) addSitemap(link *found, now time.Time) {
 	it := &link.item
 	if d.frontier.Known(link.fp) || d.frontier.Known(it.URL.Fingerprint(d.p.cfg.Key)) {
@@ -138,7 +138,7 @@ func (d *discovery) overSitemaps(n int, first string) {
 	d.p.drop(reasonSitemaps, n, first, fmt.Sprintf("none: of a host %d sitemaps are read", d.p.cfg.Sitemaps.Max))
 }
 
-// listing reads an answer as a list of URLs, if it was asked for as one or is one. If not, it is a page.
+// listing reads a response as a list of URLs if it was requested as one or is one. It returns false for a page.
 func (w *processor) listing(r *result, f *fetched) bool {
 	if f.lease.Kind == frontier.Sitemap {
 		return w.asSitemap(r, f)
@@ -151,9 +151,9 @@ func (w *processor) listing(r *result, f *fetched) bool {
 	return true
 }
 
-// asSitemap reads what was asked for as a sitemap, whatever type it is said to be. Some sites answer with a
-// page, whether they mean it or not. One that robots.txt names, or a redirect led to, is read as a page if it
-// may be: nobody else might lead there. At the usual place it only says that there is no sitemap.
+// asSitemap reads what was requested as a sitemap, whatever its media type. Some sites respond with a page instead, on
+// purpose or not. If robots.txt names the URL, or a redirect led to it, the page is read as a page if scope allows, as
+// nothing else might lead there. At the usual place a page only means that there is no sitemap.
 func (w *processor) asSitemap(r *result, f *fetched) bool {
 	l := f.lease
 	sum := w.entries(r, f, true)
@@ -172,8 +172,8 @@ func (w *processor) asSitemap(r *result, f *fetched) bool {
 	return true
 }
 
-// nothingThere reports whether a sitemap was looked for at the usual place and there is none. Like robots.txt
-// that is nothing to record; a host that fails is.
+// nothingThere reports whether there is no sitemap at the usual place. That is not worth a record, as for robots.txt. A
+// host that fails is.
 func nothingThere(rec *record.Record, l *frontier.Lease) bool {
 	return guessed(l) && rec.Sitemap == nil && rec.Error == nil && (rec.Status/100 == 2 || rec.Status/100 == 4)
 }
@@ -182,10 +182,10 @@ func isHTML(mediaType string) bool {
 	return strings.EqualFold(mediaType, "text/html") || strings.EqualFold(mediaType, "application/xhtml+xml")
 }
 
-// entries follows what a list names, and notes in the record what it was.
+// entries follows the URLs of a list, and notes in the record what the list was.
 func (w *processor) entries(r *result, f *fetched, asked bool) sitemap.Summary {
 	resp, rec := f.resp, r.rec
-	w.budget.DropDeadline() // its parts are sent on, and may wait
+	w.budget.DropDeadline() // sending its parts may block
 	sum := sitemap.Read(sitemap.Document{
 		Body: resp.Body, Base: f.lease.URL, Charset: resp.Charset, Truncated: resp.Truncated, List: asked,
 		Rules: w.p.cfg.Rules, Budget: w.budget,
@@ -238,13 +238,13 @@ func (w *processor) entry(r *result, l *frontier.Lease, e *sitemap.Entry) {
 	}
 }
 
-// priorityRank orders the pages of a site as its sitemap wants, where the user has no order of their own: those
-// above the usual priority before all that are found by links, those below behind.
+// priorityRank returns the rank for a priority in a sitemap, used if the user has set no order. URLs above the default
+// priority come before all that were found by links, those below it come after.
 func priorityRank(priority float32) int32 {
 	return int32((sitemap.DefaultPriority - priority) * priorityRanks)
 }
 
-// deeper follows an index to one of its sitemaps: on the index's own host, or on one that the scope reaches.
+// deeper follows an entry of an index to a sitemap on the same host, or on one that the scope reaches.
 func (w *processor) deeper(r *result, l *frontier.Lease, u canonical.URL) {
 	level := 1
 	if l.Kind == frontier.Sitemap {
@@ -270,13 +270,13 @@ func (w *processor) sitemap(r *result, it frontier.Item) {
 	r.links = append(r.links, found{item: it, fp: it.Fingerprint(w.p.cfg.Key)})
 }
 
-// guessed reports whether a sitemap was looked for at the usual place: that it is there, or where that led,
-// nobody has said.
+// guessed reports whether a sitemap was requested at the usual place, or where that redirected to, without a hint that
+// there is one.
 func guessed(l *frontier.Lease) bool { return l.Kind == frontier.Sitemap && l.Referrer == "" }
 
-// leadsToPage reports whether a redirect of a sitemap is rather one to a page: sites send what they have not to
-// their home page. Asked for as a sitemap, that would be none that a link or the redirect of a seed leads to.
-// A page that is a sitemap after all is read as one.
+// leadsToPage reports whether a redirect of a sitemap more likely leads to a page: many sites redirect URLs that they
+// do not have to their home page. If such a target were queued as a sitemap, it would not be visited as a page when a
+// link or the redirect of a seed leads there. A page that turns out to be a sitemap is read as one.
 func leadsToPage(l *frontier.Lease, to canonical.URL) bool {
 	path, query, _ := strings.Cut(to.Path(), "?")
 	if path == "/" && query == "" {
@@ -286,10 +286,10 @@ func leadsToPage(l *frontier.Lease, to canonical.URL) bool {
 		!slices.Contains([]string{".xml", ".gz", ".txt"}, strings.ToLower(pathpkg.Ext(path)))
 }
 
-// moved follows a redirect of a sitemap, which is a sitemap of the same level.
+// moved follows a redirect of a sitemap. The target is a sitemap of the same level.
 func (w *processor) moved(r *result, l *frontier.Lease, it frontier.Item) {
 	if leadsToPage(l, it.URL) {
-		r.quiet = guessed(l) // there is none
+		r.quiet = guessed(l) // there is no sitemap
 		r.follow(w.p, it, it.URL.Fingerprint(w.p.cfg.Key), false)
 		return
 	}

@@ -15,15 +15,15 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// stats are the live counters of a crawl. All are only ever added to.
+// stats are the live counters of a crawl. They only grow.
 type stats struct {
-	full     atomic.Bool                  // the frontier has had no room for a link
-	nofollow atomic.Int64                 // links not followed because their page says so
+	full     atomic.Bool                  // the frontier had no room for some link
+	nofollow atomic.Int64                 // links not followed because their page asks for that
 	out      [scope.NumCodes]atomic.Int64 // links out of scope
 
 	mu      sync.Mutex // guards what follows
-	n       Snapshot   // of its counters, the others
-	visited int64      // records of URLs to which the host answered
+	n       Snapshot   // only its counters are used, without those above
+	visited int64      // records of URLs for which the host responded
 }
 
 func (s *stats) init() {
@@ -49,7 +49,7 @@ func (s *stats) spend(seconds *float64, d time.Duration) {
 	*seconds += d.Seconds()
 }
 
-// tally counts so many by a name, which may be none, and reports whether they are the first.
+// tally adds n to the counter of a name and reports whether these are its first. It does nothing if n is zero.
 func (s *stats) tally(names map[string]int64, name string, n int) (first bool) {
 	if n == 0 {
 		return false
@@ -123,62 +123,61 @@ func (s *stats) snapshot() Snapshot {
 	return to
 }
 
-// Workers is how the fetching goroutines spend their time.
+// Workers says how the goroutines that fetch spend their time.
 type Workers struct {
 	Count       int     `json:"count"`
-	BusySeconds float64 `json:"busy_seconds"` // fetching, summed over all
-	WaitSeconds float64 `json:"wait_seconds"` // waiting for permits, summed over all
+	BusySeconds float64 `json:"busy_seconds"` // fetching, summed over all workers
+	WaitSeconds float64 `json:"wait_seconds"` // waiting for permits, summed over all workers
 }
 
-// Snapshot is the state of a crawl at one instant, and everything a person needs to know why it is as fast, or as
-// slow, as it is.
+// Snapshot is the state of a crawl at one instant, with all that explains why it is as fast or as slow as it is.
 type Snapshot struct {
 	Time           time.Time `json:"time"`
 	ElapsedSeconds float64   `json:"elapsed_seconds"`
 	State          End       `json:"state"`
 	Reason         string    `json:"reason,omitempty"`
 
-	Records     int64  `json:"records"`                // written
+	Records     int64  `json:"records"`                // written records
 	Pages       int64  `json:"pages"`                  // pages with a 2xx status
-	Errors      int64  `json:"errors"`                 // records of URLs that failed: no answer, one that cannot be used, or a status of 400 and above
-	Requests    int64  `json:"requests"`               // made, robots.txt and retries included
-	Answered    int64  `json:"answered"`               // requests a host answered with a status
-	Failed      int64  `json:"failed"`                 // requests without an answer, or refused by the host's state: 429 and 5xx, not 404
-	Retries     int64  `json:"retries"`                // fetches to be repeated
-	OfURL       int64  `json:"of_url"`                 // refusals that were one URL's alone: others of its host were served
-	Returned    int64  `json:"returned"`               // leases given back unused
-	Refused     int64  `json:"refused"`                // URLs that robots.txt refuses
-	Unruled     int64  `json:"unruled"`                // URLs given up because robots.txt cannot be had
-	Unindexed   int64  `json:"unindexed"`              // records left out because their pages ask for it
-	Rendered    int64  `json:"rendered,omitempty"`     // pages given to a browser
-	Scripted    int64  `json:"scripted,omitempty"`     // pages that seem empty without scripts, in a crawl that runs none
+	Errors      int64  `json:"errors"`                 // records of URLs that failed: no response, one that cannot be used, or a status of 400 and above
+	Requests    int64  `json:"requests"`               // requests made, those for robots.txt and retries included
+	Answered    int64  `json:"answered"`               // requests with a response, whatever its status
+	Failed      int64  `json:"failed"`                 // requests without a response, or refused by the state of the host: 429 and 5xx, not 404
+	Retries     int64  `json:"retries"`                // requests that are tried again
+	OfURL       int64  `json:"of_url"`                 // failures attributed to one URL, as others of its host succeed
+	Returned    int64  `json:"returned"`               // leases returned without a request
+	Refused     int64  `json:"refused"`                // URLs that robots.txt disallows
+	Unruled     int64  `json:"unruled"`                // URLs given up because robots.txt cannot be fetched
+	Unindexed   int64  `json:"unindexed"`              // records left out because their pages ask for that
+	Rendered    int64  `json:"rendered,omitempty"`     // pages rendered by a browser
+	Scripted    int64  `json:"scripted,omitempty"`     // pages that seem empty without scripts, in a crawl that renders none
 	ScriptedURL string `json:"scripted_url,omitempty"` // the first of them
 	Bytes       int64  `json:"bytes"`                  // of bodies, decoded
 	WireBytes   int64  `json:"wire_bytes"`             // of bodies, as received
 
 	Outcomes   map[string]int64 `json:"outcomes"`               // requests by class
-	Helpers    map[string]int64 `json:"helpers,omitempty"`      // of Outcomes, requests for robots.txt and sitemaps
+	Helpers    map[string]int64 `json:"helpers,omitempty"`      // requests of Outcomes that are for no page: robots.txt, sitemaps, control requests
 	OutOfScope map[string]int64 `json:"out_of_scope,omitempty"` // links by reason
-	Dropped    map[string]int64 `json:"dropped,omitempty"`      // links there was no room for, or no budget, or that lead nowhere
-	Suspected  map[string]int64 `json:"suspected,omitempty"`    // links that lead nowhere and were followed, as traps are only reported
-	Trapped    int64            `json:"trapped,omitempty"`      // URLs that were accepted and then left for that
+	Dropped    map[string]int64 `json:"dropped,omitempty"`      // links not followed for lack of room or budget, or as traps, by reason
+	Suspected  map[string]int64 `json:"suspected,omitempty"`    // links of traps that were followed because traps are only reported, by reason
+	Trapped    int64            `json:"trapped,omitempty"`      // URLs that were accepted and later not requested, as traps
 
-	// Duplicates are pages that repeat others. Nil: nobody looked for them.
+	// Duplicates counts pages that repeat others. Nil means that none are looked for.
 	Duplicates *neardup.Totals `json:"duplicates,omitempty"`
 
-	Round   int              `json:"round,omitempty"`   // of a crawl that visits again what it knows; zero in a first one
-	Changes map[string]int64 `json:"changes,omitempty"` // records by how the page differs from the rounds before
+	Round   int              `json:"round,omitempty"`   // the round of the crawl; zero for the first
+	Changes map[string]int64 `json:"changes,omitempty"` // records by how the page differs from earlier rounds
 
 	Workers  Workers                   `json:"workers"`
 	Frontier frontier.Counts           `json:"frontier"`
-	Hosts    []frontier.HostState      `json:"hosts,omitempty"` // the longest queues first, then the most pages
+	Hosts    []frontier.HostState      `json:"hosts,omitempty"` // hosts with the longest queues first, then those with the most pages; at most 50
 	Limiter  ratelimit.LimiterSnapshot `json:"limiter"`
 }
 
 const snapshotHosts = 50
 
-// Snapshot tells the state of the crawl. It may be called at any time, from any goroutine; while the crawl runs
-// it waits for Discovery's next free moment.
+// Snapshot returns the state of the crawl. It may be called at any time, from any goroutine, except those that call a
+// hook of the limiter or the handler of the log. While the crawl runs it waits until Discovery is free.
 func (p *Pipeline) Snapshot() Snapshot {
 	now, s := p.cfg.Clock.Now(), p.stats.snapshot()
 	p.ask(func(d *discovery) { s.Hosts = d.frontier.Hosts(now, snapshotHosts) })
@@ -205,11 +204,12 @@ func (p *Pipeline) Snapshot() Snapshot {
 }
 
 type (
-	// Recent is what the crawl has dealt with last.
+	// Recent is what the crawl has finished last.
 	Recent = sink.Last
-	// Seen is a record of it in short.
+	// Seen is a record in short.
 	Seen = sink.Seen
 )
 
-// Recent is what was dealt with last. Records are kept for it from the first call on. It may be called at any time.
+// Recent returns what the crawl has finished last. Records are kept for it from the first call on. It may be called at
+// any time.
 func (p *Pipeline) Recent() Recent { return p.recent.Last() }

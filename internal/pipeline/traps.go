@@ -14,36 +14,36 @@ import (
 	"github.com/treadlight/crawl/internal/web/trap"
 )
 
-// classTrap is the class of error of URLs that were accepted, and then not asked for because pages like
-// them had nothing new.
+// classTrap is the error class of URLs that were accepted and later not requested, because pages like them had no new
+// text.
 const classTrap = "trap"
 
-// Traps is what is done about URLs that lead nowhere.
+// Traps says what happens to URLs of traps.
 type Traps struct {
-	Detector *trap.Detector // finds them; nil has every URL followed
-	Report   bool           // has them counted and followed all the same; false leaves them
+	Detector *trap.Detector // finds traps; nil follows every URL
+	Report   bool           // counts URLs of traps and follows them all the same; false does not follow them
 }
 
-// traps is Discovery's side of it.
+// traps is the part of Discovery that deals with traps.
 type traps struct {
 	Traps
 	log  *slog.Logger
-	told map[uint64]struct{} // hosts with reasons
+	told map[uint64]struct{} // pairs of host and reason that were logged
 }
 
-// maxTold bounds the lines in the log. What comes later is counted alone.
+// maxTold bounds the lines in the log. Further hosts are only counted.
 const maxTold = 1 << 12
 
 func newTraps(cfg *Config) *traps {
 	return &traps{Traps: cfg.Traps, log: cfg.Log, told: make(map[uint64]struct{})}
 }
 
-// concerns reports whether a URL may be found to lead nowhere: seeds and what sitemaps list are followed.
+// concerns reports whether a URL may be found to be in a trap. Seeds and sitemaps are always followed.
 func (t *traps) concerns(it *frontier.Item) bool {
 	return t.Detector != nil && !it.Seed && it.Kind == frontier.Page
 }
 
-// trapped reports whether a link leads nowhere and is not to be followed.
+// trapped reports whether a link is in a trap and is not to be followed.
 func (d *discovery) trapped(from *frontier.Lease, link *found, now time.Time) bool {
 	t, it := d.p.gate.traps, &link.item
 	if !t.concerns(it) || from != nil && from.Kind != frontier.Page {
@@ -55,7 +55,7 @@ func (d *discovery) trapped(from *frontier.Lease, link *found, now time.Time) bo
 	}
 	if d.frontier.Known(link.fp) {
 		d.skipSeen(link)
-		return true // whatever becomes of it, it need not be added
+		return true // it is known already, so it need not be added
 	}
 	if !t.Report && t.Detector.AllowProbe(it.URL) {
 		return false
@@ -73,7 +73,8 @@ func (d *discovery) trapped(from *frontier.Lease, link *found, now time.Time) bo
 	return !t.Report
 }
 
-// queued is why a URL is not asked for that was accepted before it was known to lead nowhere.
+// queued returns why a URL is not requested that was accepted before its trap was known. trap.Follow means that it is
+// requested.
 func (t *traps) queued(it *frontier.Item) trap.Decision {
 	if t.Report || !t.concerns(it) {
 		return trap.Follow
@@ -95,14 +96,14 @@ func (t *traps) accepted(from *frontier.Lease, it *frontier.Item, now time.Time)
 	}
 }
 
-// tell logs the first URL of a host for a reason.
+// tell logs the first URL of a host for each reason.
 func (t *traps) tell(u canonical.URL, why trap.Decision) {
 	key := xxhash.Sum64String(u.Host()) + uint64(why)
 	if _, ok := t.told[key]; ok || len(t.told) >= maxTold {
 		return
 	}
 	t.told[key] = struct{}{}
-	const shown = 200 // bytes: the longest are thousands
+	const shown = 200 // in bytes: the longest URLs have thousands
 	first := u.String()
 	if len(first) > shown {
 		first = first[:shown] + "…"
@@ -117,7 +118,7 @@ func (t *traps) tell(u canonical.URL, why trap.Decision) {
 		slog.String("why", why.Why()), slog.String("fix", why.Fix()))
 }
 
-// examine lets the trap detector learn from a page, and looks for others that say the same.
+// examine passes a page to the trap detector and looks for other pages with the same content.
 func (w *processor) examine(r *result, f *fetched) {
 	p, body := w.p, f.resp.Body
 	detector := p.cfg.Traps.Detector
@@ -129,7 +130,7 @@ func (w *processor) examine(r *result, f *fetched) {
 	var sim uint64
 	if look.Read || fingerprint {
 		text := w.reader.Read(body, w.budget)
-		whole := !w.budget.Spent() // a part of a page says nothing of what others repeat
+		whole := !w.budget.Spent() // the fingerprint of a part of a page cannot be compared
 		if fingerprint && whole {
 			sim = text.SimHash()
 		}
@@ -149,14 +150,14 @@ func (w *processor) examine(r *result, f *fetched) {
 	}
 }
 
-// Recount counts the URLs that earlier runs of a crawl have accepted for the budgets of this one. It comes
-// before Run, and takes as long as the sequence and the patterns do; see [scope.Budgets.Recount].
+// Recount counts URLs that earlier runs of a crawl accepted, for the budgets of this one. It must be called before Run,
+// and takes as long as the sequence and the matching of patterns do; see [scope.Budgets.Recount].
 func (p *Pipeline) Recount(urls iter.Seq2[string, error]) error { return p.budgets.Recount(urls) }
 
 const reasonBudget = "budget"
 
-// overBudget drops a link for which nothing is left of its budget, unless it is known. The first time for
-// each budget it says so.
+// overBudget reports whether a link is to be dropped because its budget is used up. A link that is known already is
+// skipped, too. It logs a warning the first time for each budget.
 func (d *discovery) overBudget(link *found) bool {
 	b, it := d.p.budgets, &link.item
 	if it.Seed || !b.Spent(link.budget, it.URL) {

@@ -10,18 +10,18 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// Tracer is told what became of URLs and when. *traces.Exporter is the one in use. Its methods are called by the
+// Tracer receives what happened to URLs and when. *traces.Exporter is the one in use. Its methods are called by the
 // goroutines that fetch and write, and must not block.
 type Tracer interface {
-	// Begin returns the Trip of a lease that goes to a worker, or is refused without one. For a robots.txt cause
-	// is the URL that waits for it, if that is known; else it is zero. Nil means that this URL is not traced.
+	// Begin returns the Trip of a lease that goes to a worker, or is refused without one. For a robots.txt, cause is
+	// the URL that waits for it, or zero if that is not known. Nil means that this URL is not traced.
 	Begin(url, cause canonical.URL) *Trip
-	// End takes a Trip that is over.
+	// End takes a finished Trip.
 	End(t *Trip)
 }
 
-// Trip is one lease from beginning to end: a request for a URL with what comes before and after it. A URL that is
-// tried again has several, and the last of them is Final.
+// Trip is one lease from beginning to end: a request for a URL with what comes before and after it. A URL that is tried
+// again has several Trips, and the last of them is Final.
 type Trip struct {
 	URL    canonical.URL
 	Cause  canonical.URL // as in [Tracer.Begin]
@@ -30,30 +30,30 @@ type Trip struct {
 
 	Kind    frontier.Kind
 	Depth   int
-	Attempt int  // from 1; how often the URL was asked for so far
-	Final   bool // the URL is done with
+	Attempt int  // counts the requests for the URL, from 1
+	Final   bool // the URL is finished
 
-	Found, Leased time.Time // into the frontier and out of it
+	Found, Leased time.Time // when the URL was added to the frontier, and when it was leased
 	PermitWait    time.Duration
-	Sent, Ended   time.Time // the request, connection included; zero if none was made
+	Sent, Ended   time.Time // of the request, its connection included; zero if none was made
 
 	Class      outcome.Class
-	Err        error // nil if an answer came, whatever it said
+	Err        error // nil if a response arrived, whatever its status
 	Fate       string
 	Status     int
 	Proto      string
 	RemoteAddr string
 	WireBytes  int64
-	Handed     time.Time // to a connection, by the Fetcher; zero if that is not known
+	Handed     time.Time // when the Fetcher passed the request to a connection; zero if not known
 	Timings    fetch.Timings
 
-	Parse, Write Span // in Processing and in Output; zero if it did not come so far
+	Parse, Write Span // time in Processing and in Output; zero if the lease did not get there
 }
 
-// Span is a piece of time.
+// Span is an interval of time.
 type Span struct{ From, Til time.Time }
 
-// trip begins the Trip of a lease; nil if it is not traced.
+// trip begins the Trip of a lease. It returns nil if the lease is not traced.
 func (c *Config) trip(l *frontier.Lease) *Trip {
 	if c.Tracer == nil {
 		return nil
@@ -77,7 +77,7 @@ func (t *Trip) asked(f *fetched, end time.Time) {
 	}
 }
 
-// withParent adds the header by which a host would know the trace, if it is to.
+// withParent adds the header field that identifies the trace to the host, if the Trip has one.
 func (t *Trip) withParent(h http.Header) http.Header {
 	if t == nil || t.Parent == "" {
 		return h
