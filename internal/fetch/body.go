@@ -12,41 +12,42 @@ import (
 )
 
 const (
-	// Buffers of this size and more are left to the collector.
+	// maxPooled is the size from which on buffers are left to the garbage collector.
 	maxPooled = 1 << 20
-	// maxHeld bounds all free buffers, in bytes: twice the single-page buffers of 64 requests in flight and as many in
-	// processing.
+	// maxHeld bounds all free buffers, in bytes: twice the buffers of single pages that 64 requests in flight and as
+	// many in processing need.
 	maxHeld = 8 << 20
-	// firstRead is the size of a fresh buffer: half of all pages fit.
+	// firstRead is the size of a new buffer: half of all pages fit.
 	firstRead = 32 << 10
-	// wireSlack is how much longer than the decoded bound an encoded body may be.
+	// wireSlack is how many bytes an encoded body may have beyond the bound of the decoded one.
 	wireSlack = 64 << 10
-	// The rest of a body is read, up to maxDrain bytes and for drainTime, to keep its connection; a new one is cheaper
-	// beyond.
+	// The rest of an unwanted body is read, up to maxDrain bytes and for drainTime, to keep its connection. Beyond that
+	// a new connection is cheaper.
 	maxDrain  = 64 << 10
 	drainTime = time.Second
-	// maxRatio is how many times its encoded size a body may decode to: figures pack to a hundredth, and brotli and
-	// zstd have no bound.
+	// maxRatio bounds the decoded size of a body as a multiple of its encoded size. Data of numbers may shrink to a
+	// hundredth; brotli and zstd have no bound of their own.
 	maxRatio = 1000
-	// Below ratioFree bytes the ratio of a body is not checked: a coding's headers decide it there.
+	// ratioFree is the number of decoded bytes up to which the ratio is not checked, because the headers of a coding
+	// dominate there.
 	ratioFree = 1 << 20
-	// maxEmptyReads is how often a decoder may return nothing at all in a row.
+	// maxEmptyReads is how often in a row a decoder may return neither bytes nor an error.
 	maxEmptyReads = 100
 )
 
 type buffer struct{ b []byte }
 
-// sizes is how many sizes of buffers there are: powers of two from firstRead to maxPooled.
+// sizes is the number of buffer sizes: powers of two from firstRead to maxPooled.
 const sizes = 6
 
-// buffers keeps free buffers by size. A sync.Pool would lose them at every second collection.
+// buffers keeps free buffers by size. A sync.Pool would drop them at every second garbage collection.
 type buffers struct {
 	mu   sync.Mutex // guards what follows
 	free [sizes][]*buffer
 	held int // bytes in free
 }
 
-// sizeOf is the smallest size that has room for n bytes, or the largest there is.
+// sizeOf returns the index of the smallest size with room for n bytes, or of the largest size.
 func sizeOf(n int) (size int) {
 	for size < sizes-1 && firstRead<<size < n {
 		size++
@@ -54,7 +55,7 @@ func sizeOf(n int) (size int) {
 	return size
 }
 
-// get returns an empty buffer for about size bytes, the server's claim, believed only up to the pool's sizes.
+// get returns an empty buffer for about size bytes. The size comes from the server, so it counts only up to maxPooled.
 func (p *buffers) get(size int64) *buffer {
 	want := sizeOf(int(max(min(size, maxPooled), 0)))
 	p.mu.Lock()
@@ -64,7 +65,7 @@ func (p *buffers) get(size int64) *buffer {
 			return p.popLocked(size)
 		}
 	}
-	// A power of two, so that the next page that is a little longer fits.
+	// The capacity is a power of two, so that the next page fits even if it is a little longer.
 	return &buffer{make([]byte, 0, firstRead<<want)}
 }
 
@@ -76,12 +77,12 @@ func (p *buffers) popLocked(size int) *buffer {
 	return buf
 }
 
-// put takes a buffer back, and makes room by dropping larger ones.
+// put takes a buffer back. It drops larger ones to make room.
 func (p *buffers) put(buf *buffer) {
 	buf.b = buf.b[:0]
 	size := sizeOf(cap(buf.b))
 	if cap(buf.b) != firstRead<<size {
-		return // it was made for one page
+		return // not a pooled size: it was made for one page
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +99,8 @@ func (p *buffers) put(buf *buffer) {
 	}
 }
 
-// fill appends r to the buffer, up to bound bytes, and reports whether there was more. The length is the server's
-// claim, or negative.
+// fill reads r into the buffer, up to bound bytes, and reports whether there was more. The length is the one that the
+// server announced, or negative.
 func (p *buffers) fill(buf *buffer, r io.Reader, length, bound int64) (more bool, err error) {
 	for empty := 0; empty < maxEmptyReads; {
 		if len(buf.b) == cap(buf.b) {
@@ -125,7 +126,7 @@ func (p *buffers) fill(buf *buffer, r io.Reader, length, bound int64) (more bool
 	return false, io.ErrNoProgress
 }
 
-// grow doubles the buffer, within bound, and within the announced length if larger than the pool's buffers.
+// grow doubles the buffer, within bound. A buffer larger than the pooled ones is also kept within the announced length.
 func (p *buffers) grow(buf *buffer, length, bound int64) {
 	size := min(2*int64(cap(buf.b)), bound+1)
 	if exact := length + 1; size > maxPooled && exact > int64(len(buf.b)) {
@@ -143,14 +144,15 @@ func (p *buffers) grow(buf *buffer, length, bound int64) {
 	p.put(next)
 }
 
-// wire reads the encoded body: it counts, tells network errors from those of decoders, and feeds the watchdog.
+// wire reads the encoded body. It counts bytes, remembers network errors, so that they can be told from errors of
+// decoders, and restarts the watchdog after each read.
 type wire struct {
 	body  io.Reader
 	x     *exchange
 	n     int64 // bytes read
 	bound int64
 	ended bool  // the body has been read to its end
-	err   error // why it cannot be read on
+	err   error // why no more can be read
 }
 
 func (w *wire) Read(p []byte) (int, error) {
@@ -190,7 +192,7 @@ func (m *measured) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readBody fills res from the body of hres, and closes it. After an error res has what arrived.
+// readBody reads the body of hres into res, or passes it to s, and closes it. After an error res has what had arrived.
 func (c *Client) readBody(x *exchange, hres *http.Response, res *Response, bound int64, s *Stream) (Op, error) {
 	defer hres.Body.Close() //nolint:errcheck // everything of use has been read
 	w := &wire{body: hres.Body, x: x, bound: bound + wireSlack}
@@ -210,13 +212,13 @@ func (c *Client) readBody(x *exchange, hres *http.Response, res *Response, bound
 	return op, err
 }
 
-// drain reads the rest of a body, unless too much is announced, to keep its connection.
+// drain reads the rest of a body to keep its connection, unless too much is announced.
 func (c *Client) drain(x *exchange, hres *http.Response, read int64) {
 	if hres.Body == http.NoBody || hres.ContentLength-read > maxDrain {
 		return
 	}
 	x.arm(drainTime, c.stalled)
-	// Whatever the rest is, the page is complete or spoilt without it.
+	// The page is complete or broken whatever the rest is.
 	_, _ = io.Copy(io.Discard, io.LimitReader(hres.Body, maxDrain))
 }
 

@@ -21,18 +21,19 @@ const (
 	truncatedDisconnect = "disconnect"
 )
 
-// recorder is where the transports put an exchange. Each answer has its own, as policies may still read an earlier one.
+// recorder collects an exchange for Response.Capture. Each attempt has its own, because policies may still read an
+// earlier response.
 type recorder struct {
-	max  int64            // bytes of the answer
-	wire *http1.Recording // from our own transport; nil from net/http's
+	max  int64            // bound of the response, in bytes
+	wire *http1.Recording // filled by our own transport; nil with net/http's
 
-	request []byte // what net/http's was given, or a proxy, as HTTP/1.1 for the host
+	request []byte // with net/http's transport or a proxy: the request as HTTP/1.1 to the host
 	body    []byte
-	cut     bool // the body went on beyond max
-	whole   bool // it was read to its end
+	cut     bool // the body was longer than max allows
+	whole   bool // the body was read to its end
 }
 
-// record returns a fresh recorder for the next attempt; nil if nobody wants one.
+// record returns a new recorder for the next attempt. It returns nil if nothing is captured.
 func (x *exchange) record() *recorder {
 	if x.asked.capture == 0 {
 		return nil
@@ -41,7 +42,7 @@ func (x *exchange) record() *recorder {
 	return x.recorder
 }
 
-// onWire is the recording that our own transport is to fill, or nil.
+// onWire returns the recording that our own transport fills. It returns nil if nothing is captured.
 func (r *recorder) onWire() *http1.Recording {
 	if r == nil {
 		return nil
@@ -50,7 +51,7 @@ func (r *recorder) onWire() *http1.Recording {
 	return r.wire
 }
 
-// asks notes the request that net/http's transport is about to send.
+// asks records the request that net/http's transport is about to send.
 func (r *recorder) asks(x *exchange, to target, h http.Header) error {
 	if r == nil {
 		return nil
@@ -60,7 +61,7 @@ func (r *recorder) asks(x *exchange, to target, h http.Header) error {
 	return err
 }
 
-// asksOf notes a request as the host is to see it, whoever it goes to.
+// asksOf records a request in the form in which the host sees it, also if it is sent to a proxy.
 func (r *recorder) asksOf(x *exchange, to target, fields []byte) {
 	if r != nil {
 		req := http1.Request{Method: x.asked.method, Body: x.asked.payload, Host: to.host, Target: to.uri, Fields: fields}
@@ -68,7 +69,7 @@ func (r *recorder) asksOf(x *exchange, to target, fields []byte) {
 	}
 }
 
-// hear listens to what is read of net/http's answer.
+// hear records the body that is read of net/http's response.
 func (r *recorder) hear(hres *http.Response) {
 	if r == nil {
 		return
@@ -92,7 +93,7 @@ func (h *heard) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// captured is the exchange of an answer that was read; failed is why it is incomplete, or nil.
+// captured returns the exchange of a response that was read. Failed is why the response is incomplete, or nil.
 func (x *exchange) captured(hres *http.Response, failed *Error) *record.Exchange {
 	r := x.recorder
 	if r == nil {
@@ -112,7 +113,7 @@ func (x *exchange) captured(hres *http.Response, failed *Error) *record.Exchange
 	}
 	switch c.Payload = c.Response[head:]; {
 	case failed != nil && failed.Op == OpFilter && len(c.Payload) > 0:
-		// What was read of it had to be got out of the way.
+		// What was read of an unwanted body was only drained to keep the connection.
 		c.Response, c.Payload, cut = c.Response[:head], nil, true
 	case r.wire != nil && r.wire.Chunked:
 		c.Payload = unchunked(c.Payload)
@@ -126,7 +127,7 @@ func (x *exchange) captured(hres *http.Response, failed *Error) *record.Exchange
 func truncation(cut bool, failed *Error) string {
 	switch {
 	case cut || failed == nil || failed.class.Declined() || failed.Op == OpDecode:
-		return truncatedLength // or what was left of it was not worth reading
+		return truncatedLength // also if the rest was not worth reading
 	case failed.class == outcome.Timeout:
 		return truncatedTime
 	}
@@ -135,12 +136,12 @@ func truncation(cut bool, failed *Error) string {
 
 func unchunked(framed []byte) []byte {
 	body := bytes.NewBuffer(make([]byte, 0, len(framed)))
-	// What breaks off has been said to be broken off; what came before stands.
+	// Truncated already says if the body is cut off; the chunks before that are kept.
 	_, _ = io.Copy(body, http1.NewChunked(bufio.NewReader(bytes.NewReader(framed))))
 	return body.Bytes()
 }
 
-// responseText is the header of an answer as HTTP/1.1, with room for a body behind it.
+// responseText returns the header of a response as HTTP/1.1 text, with capacity for a body of room bytes after it.
 func responseText(hres *http.Response, room int) []byte {
 	var text bytes.Buffer
 	text.Grow(1<<10 + room)

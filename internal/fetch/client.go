@@ -10,30 +10,31 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Client fetches URLs and keeps connections, so a program needs few, usually one. It is safe for concurrent use.
+// Client fetches URLs and keeps connections, so a program needs only a few Clients, usually one. It is safe for
+// concurrent use.
 type Client struct {
 	cfg       Config // never changes after New
 	base      http.Header
-	secrets   http.Header // of the Config's header, for trusted hosts
-	personal  bool        // hosts get headers of their own
+	secrets   http.Header // credential fields of Config.Header, for trusted hosts only
+	personal  bool        // some hosts get header fields of their own
 	routes    *routes
-	template  *http.Request // copied for every request that net/http or a policy sees
+	template  *http.Request // copied for every request that net/http, a policy or a hook gets
 	transport transport
-	short     bool              // it needs no *url.URL
-	hooked    bool              // there are hooks
-	chain     http.RoundTripper // around sender; nil if there are no policies
-	repeating http.RoundTripper // for requests that may be sent again
+	short     bool              // transport needs no *url.URL
+	hooked    bool              // OnRequest or OnResponse is set
+	chain     http.RoundTripper // policies around sender; nil if there are none
+	repeating http.RoundTripper // policies for requests with an Again
 	dialer    *dialer
 	decoders  decoders
 	buffers   buffers
 	exchanges sync.Pool
 
-	tooLong *timeoutError // cause: the whole took longer than Timeout
+	tooLong *timeoutError // cause: the request took longer than Timeout
 	silent  *timeoutError // cause: no header within HeaderTimeout
-	stalled *timeoutError // cause: the body was silent for BodyTimeout
+	stalled *timeoutError // cause: no more of the body arrived within BodyTimeout
 }
 
-// New returns a Client, or an error that names the wrong field of cfg. It connects to nothing.
+// New returns a Client, or an error that names the invalid field of cfg. It makes no connection.
 func New(cfg Config) (*Client, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -68,17 +69,18 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Close ends idle connections and those in the making, and waits for the latter. With HTTP/2 it also ends running
-// Fetches: cancel their contexts and call Close last. A later Fetch fails with class canceled.
+// Close closes idle connections, cancels those that are being made, and waits for the latter to end. With HTTP/2 it
+// also ends running calls of Fetch, so cancel their contexts and call Close last. A later Fetch fails with class
+// canceled.
 func (c *Client) Close() {
 	c.dialer.close()
 	c.transport.CloseIdleConnections()
 	c.dialer.closeRest()
 }
 
-// Fetch requests one URL and reads the whole answer, of any status. An error is always an [*Error]; if it came in the
-// body, the Response beside it has what had arrived. The end of ctx ends the request at once, with class canceled, or
-// timeout after a deadline.
+// Fetch requests one URL and reads the whole response, whatever its status. An error is always an [*Error]. If it
+// occurred in the body, the Response is returned with it and has what had arrived. When ctx ends, the request ends at
+// once, with class canceled, or timeout after a deadline.
 func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	to, err := c.target(&req)
 	if err != nil {
@@ -100,8 +102,8 @@ func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	return c.receive(x, req, hres)
 }
 
-// Settle looks up the host of a seed that [Config.Openings] knows by name, so that its openings are decided now. It
-// waits until ctx ends at most; what is unknown then is decided at the first connection.
+// Settle looks up the host of a seed that [Config.Openings] knows by name, so that it is decided now which addresses
+// the name opens. It waits at most until ctx ends; what is unknown then is decided at the first connection.
 func (c *Client) Settle(ctx context.Context, host string, port uint16, secure bool) {
 	d := c.dialer
 	via, err := d.routes.of(secure, authorityOf(joinHostPort(host, port), secure))
@@ -113,7 +115,7 @@ func (c *Client) Settle(ctx context.Context, host string, port uint16, secure bo
 	}
 }
 
-// target reads the URL, in the short way where nobody asks for more.
+// target parses the URL, on a fast path if neither policies nor hooks need a *url.URL.
 func (c *Client) target(req *Request) (target, error) {
 	if c.short && c.policies(req) == nil {
 		if t, ok := plain(req.URL); ok {
@@ -140,7 +142,7 @@ func (c *Client) send(x *exchange, req *Request, to target) (*http.Response, err
 		return x.through(rt, req, to, h)
 	}
 	if req.Permit != nil {
-		x.passed.req = req // nothing is sent until it has one
+		x.passed.req = req // so that a failure counts as not sent until there is a permit
 		if err := req.permit(x.context()); err != nil {
 			return nil, err
 		}
@@ -149,8 +151,8 @@ func (c *Client) send(x *exchange, req *Request, to target) (*http.Response, err
 	return c.roundTrip(x, to, h)
 }
 
-// roundTrip sends until something has left: a kept connection that was closed before a byte was written costs the host
-// nothing, so the next is taken, up to a fresh one.
+// roundTrip sends the request, and sends it again while not one byte of it has left: if a kept connection turns out to
+// be closed before anything was written, the host has seen nothing, and the next connection is tried, up to a new one.
 func (c *Client) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
 	if c.hooked {
 		var err error
@@ -180,7 +182,7 @@ func (c *Client) roundTrip(x *exchange, to target, h http.Header) (*http.Respons
 	}
 }
 
-// relay notes the proxy that is to be given the whole URL, if there is one.
+// relay sets the proxy that gets the request with the whole URL, if there is one.
 func (c *Client) relay(to *target) error {
 	if c.routes.none || to.tls {
 		return nil
@@ -195,7 +197,8 @@ func (c *Client) relay(to *target) error {
 	return nil
 }
 
-// refused is the error of an answer that a proxy gave in the place of the host, or nil.
+// refused returns an error if the proxy refused the request and responded instead of the host. Otherwise it returns
+// nil.
 func refused(hres *http.Response, via *url.URL) error {
 	if hres.StatusCode != http.StatusProxyAuthRequired {
 		return nil
@@ -207,7 +210,7 @@ func refused(hres *http.Response, via *url.URL) error {
 func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Response, error) {
 	headed := since(x.start)
 	if hres.StatusCode < http.StatusOK {
-		_ = hres.Body.Close() // whatever is spoken there is not HTTP
+		_ = hres.Body.Close() // what follows is not HTTP
 		if hres.StatusCode < http.StatusContinue {
 			return nil, x.failure(OpHeader, req.URL, errStatus)
 		}
@@ -216,7 +219,7 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 	res := newResponse(req.URL, hres, now())
 	x.head(res)
 	res.Conditional = x.asked.program.condition
-	if x.passed.before == nil { // which they have been called for
+	if x.passed.before == nil { // otherwise remember has called both already
 		if req.OnHeader != nil {
 			req.OnHeader(res)
 		}
@@ -233,7 +236,7 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 	return res, nil
 }
 
-// readWanted reads the body, or the part of it that is wanted, into res or to whom it is for.
+// readWanted reads the body, or as much of it as is wanted, into res or into a Stream.
 func (c *Client) readWanted(x *exchange, req *Request, hres *http.Response, res *Response) (Op, error) {
 	if x.asked.program.objection != nil {
 		c.unread(x, hres)

@@ -20,7 +20,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 )
 
-// Bounds and defaults of [Config]: times as in browsers and net/http, sizes ten times what real sites need.
+// Bounds and defaults of [Config]. Times are as in browsers and net/http, sizes ten times what real sites need.
 const (
 	defaultUserAgent      = "Treadlight"
 	defaultConnectTimeout = 10 * time.Second
@@ -30,9 +30,9 @@ const (
 	defaultTimeout        = 30 * time.Second
 	defaultMaxBody        = 10 << 20
 
-	defaultMaxHeaderBytes  = 256 << 10 // servers seldom send more than 64 KiB
+	defaultMaxHeaderBytes  = 256 << 10 // servers rarely send more than 64 KiB
 	defaultMaxConnsPerHost = 8
-	maxIdle                = 1000             // beyond it the oldest have mostly been closed by their servers
+	maxIdle                = 1000             // of more connections, the oldest have mostly been closed by their servers
 	idleTimeout            = 90 * time.Second // longer than the pause between two polite requests
 )
 
@@ -40,59 +40,68 @@ const (
 // are in bytes.
 type Config struct {
 	UserAgent string      // sent with every request. Empty means "Treadlight"
-	Header    http.Header // sent with every request, over Accept, Accept-Encoding and User-Agent where it names them
+	Header    http.Header // sent with every request; replaces Accept, Accept-Encoding and User-Agent if it has them
 
-	ConnectTimeout time.Duration // bounds the lookup of the name and the connection together. Zero means 10s
-	HeaderTimeout  time.Duration // bounds the wait for the whole header once the request is sent. Zero means 20s
-	BodyTimeout    time.Duration // bounds the silence between two reads of a body. Zero means 15s
+	ConnectTimeout time.Duration // bounds the name lookup and the connection together. Zero means 10s
+	HeaderTimeout  time.Duration // bounds the wait for the whole header after the request was sent. Zero means 20s
+	BodyTimeout    time.Duration // bounds the time between two reads of a body. Zero means 15s
 	Timeout        time.Duration // bounds the request from the call of Fetch to the end of the body. Zero means 30s
 
-	MaxBody        int64 // bounds the decoded body; what lies beyond is not read. Zero means 10 MiB
-	MaxHeaderBytes int64 // bounds the header, informational answers included. Zero means 256 KiB
+	MaxBody        int64 // bounds the decoded body; more is not read. Zero means 10 MiB
+	MaxHeaderBytes int64 // bounds the header, informational responses included. Zero means 256 KiB
 
-	MaxConnsPerHost int // connections to one host, kept ones included; a Fetch beyond it waits. Zero means 8
+	MaxConnsPerHost int // connections to one host, kept ones included; more calls of Fetch wait. Zero means 8
 
-	HTTP2       bool             // offers HTTP/2 where the server speaks TLS. False means HTTP/1.1 only
-	Insecure    bool             // accepts any TLS certificate. False means certificates are verified
+	HTTP2       bool             // offers HTTP/2 over TLS. False means HTTP/1.1 only
+	Insecure    bool             // accepts any TLS certificate. False verifies certificates
 	RootCAs     *x509.CertPool   // verify the certificates of servers and of https proxies. Nil means those of the system
-	Certificate *tls.Certificate // shown to the servers that ask for one, if Trusted says so of them
+	Certificate *tls.Certificate // presented to servers that request one, if Trusted allows the host
 
-	// Proxy, if set, carries every request (http, https, socks5 or socks5h) without a proxy in Access. Targets are
-	// checked if they are literal addresses, and by a lookup here, which may differ from the proxy's, except with
-	// socks5h or AllowPrivate. Its own address may be private. Nil: none; the environment is not consulted.
+	// Proxy, if set, carries every request (http, https, socks5 or socks5h) of hosts without a proxy in Access. Target
+	// addresses are checked if they are literal. Names are checked by a lookup here, which may differ from the proxy's,
+	// except with socks5h or AllowPrivate. The proxy itself may have a private address. Nil means no proxy; the
+	// environment is not consulted.
 	Proxy *url.URL
-	// ProxyFor, if set, replaces Proxy, by scheme and host; a nil result is none. It must be safe for concurrent use.
+	// ProxyFor, if set, replaces Proxy. It returns the proxy for the scheme and host of a URL; nil means none. It must
+	// be safe for concurrent use.
 	ProxyFor func(*url.URL) (*url.URL, error)
-	Access   *access.Table // what is special about single hosts. Nil means nothing is
-	// Trusted, if set, reports whether a host (as in a URL: lower case, without a default port) was named for
-	// credentials, over TLS or in the clear. Only those get credential fields of Header, and Certificate; Access's own
-	// go over TLS, and in the clear only if named so. It must be safe for concurrent use. Nil trusts all.
+	Access   *access.Table // settings of single hosts. Nil means none
+	// Trusted, if set, reports whether credentials may be sent to a host (as in a URL: lower case, without a default
+	// port), over TLS or in the clear. Only such hosts get the credential fields of Header and the Certificate.
+	// Credentials of Access are sent to their hosts over TLS, and in the clear only if Trusted allows that. It must be
+	// safe for concurrent use. Nil trusts all hosts.
 	Trusted func(authority string, tls bool) bool
-	// Withheld, if set, is called by Fetch's goroutine when Trusted has kept credentials of Access from a host.
+	// Withheld, if set, is called by Fetch's goroutine when Trusted has prevented that credentials of Access are sent
+	// to a host.
 	Withheld func(authority string)
-	Cookies  cookies.Keeper    // keeps what answers set, and sends it back. Nil means no cookies but those of Header
-	Resolver *resolve.Resolver // finds addresses. It stays its owner's to close. Nil means one of its own
+	Cookies  cookies.Keeper    // stores the cookies that responses set, and returns those to send. Nil means that only those of Header are sent
+	Resolver *resolve.Resolver // finds addresses. The Client does not close it. Nil means a new one
 
-	// AllowPrivate lets any host lead to a private or loopback address; else only Openings may. Link-local and cloud
-	// metadata addresses need an opening of the address itself or the user's entry in the Resolver.
+	// AllowPrivate allows connections of any host to private and loopback addresses. False allows only those of
+	// Openings. Link-local addresses and those of cloud metadata are connected to only if Openings has the address
+	// itself, or the user has entered it in the Resolver.
 	AllowPrivate bool
-	// Openings are the user's exceptions. The Client tells them what names of seeds lead to. Nil: none.
+	// Openings are the allowed private addresses. The Client passes the lookup results of seed names to it. Nil means
+	// none.
 	Openings *reach.Openings
 
-	// DialContext, if set, replaces the dialler and its check of addresses, for in-memory networks in tests.
+	// DialContext, if set, replaces the dialer and its check of addresses. It is for in-memory networks in tests.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Transport, if set, sends the requests in place of the Client's own connections, with whatever else there is for them:
-	// proxies, the resolver, the check of addresses. Bounds of time end the request's context, which it must heed.
+	// Transport, if set, sends the requests instead of the Client's own connections, with all that belongs to these:
+	// proxies, the resolver, the check of addresses. Time limits end the context of the request, which it must obey.
 	Transport http.RoundTripper
-	// OnRequest, if set, may change the header and the path and query of each request before it is sent, on Fetch's
-	// goroutine, with its permit. An error has nothing sent, and Fetch fail with a [HookError].
+	// OnRequest, if set, may change the header, the path and the query of each request before it is sent. It is called
+	// by Fetch's goroutine, once the request has its permit. If it returns an error, nothing is sent and Fetch fails
+	// with a [HookError].
 	OnRequest func(*http.Request) error
-	// OnResponse, if set, is shown the header of each answer after OnHeader, on Fetch's goroutine. An error has the body not
-	// read, and Fetch fail with a [HookError] beside the Response.
+	// OnResponse, if set, gets the header of each response after OnHeader, and is called by Fetch's goroutine. If it
+	// returns an error, the body is not read and Fetch returns a [HookError] with the Response.
 	OnResponse func(*http.Response) error
-	// Chain, if set, puts policies around the transport, once. It must send each request at most once.
+	// Chain, if set, puts policies around the transport. New calls it once. Its result must send each request at most
+	// once.
 	Chain func(http.RoundTripper) http.RoundTripper
-	// Repeating, if set, is Chain for requests with an Again: it may send one several times in sequence.
+	// Repeating, if set, is used instead of Chain for requests with an Again. Its result may send such a request
+	// several times, one after another.
 	Repeating func(http.RoundTripper) http.RoundTripper
 }
 
@@ -121,7 +130,7 @@ func fill[T ~int | ~int64](name string, value *T, zero T) error {
 	return nil
 }
 
-// checkHeader refuses at construction what net/http would refuse in every request.
+// checkHeader returns an error for headers that net/http would refuse in every request.
 func (c *Config) checkHeader() error {
 	if !httpguts.ValidHeaderFieldValue(c.UserAgent) {
 		return fmt.Errorf("fetch: Config.UserAgent %q cannot be a header value: remove control characters", c.UserAgent)

@@ -15,17 +15,17 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// foreign is a transport of the program's own.
+// foreign is a transport of the program that uses this package.
 type foreign struct{ http.RoundTripper }
 
 var errNothing = errors.New("the transport returned neither a response nor an error")
 
-// roundTrip is one try. What the transport tells of its connections by package httptrace is heard; if it tells nothing, the
-// request counts as sent.
+// roundTrip makes one attempt. It observes what the transport reports of its connections by package httptrace. If the
+// transport reports nothing, the request counts as sent.
 func (f foreign) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
 	u := *to.url
 	req := x.newRequest(x.sent(), &u, h)
-	req.Header = req.Header.Clone() // nobody keeps it from changing them
+	req.Header = req.Header.Clone() // the transport may change it
 	rec := x.record()
 	if err := rec.asks(x, to, req.Header); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (f foreign) roundTrip(x *exchange, to target, h http.Header) (*http.Respons
 	return hres, nil
 }
 
-// CloseIdleConnections leaves them: the transport is its owner's.
+// CloseIdleConnections does nothing: the transport belongs to the program.
 func (foreign) CloseIdleConnections() {}
 
 func dialFailed(err error) bool {
@@ -58,7 +58,7 @@ func dialFailed(err error) bool {
 	return dns || ok && op.Op == "dial"
 }
 
-// tidy fills in what a response made by hand may lack.
+// tidy sets fields that a response made by hand may lack.
 func tidy(hres *http.Response) {
 	if hres.Header == nil {
 		hres.Header = make(http.Header)
@@ -72,8 +72,8 @@ func tidy(hres *http.Response) {
 	hres.Proto = cmp.Or(hres.Proto, "HTTP/1.1")
 }
 
-// HookError is the error of the program's own code: of Config.OnRequest, with which nothing is sent; of Config.OnResponse,
-// after which the body is not read; or of a [Stream].
+// HookError is an error of the program's own code: of Config.OnRequest, and then nothing was sent; of
+// Config.OnResponse, and then the body was not read; or of a [Stream].
 type HookError struct {
 	Hook string // such as "OnRequest"
 	Err  error
@@ -83,10 +83,10 @@ func (e *HookError) Error() string { return e.Hook + ": " + e.Err.Error() }
 
 func (e *HookError) Unwrap() error { return e.Err }
 
-// fixed are the fields of a header that no hook may set: the transport does.
+// fixed lists the header fields that hooks must not set, because the transport sets them.
 var fixed = []string{"Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Expect", "Proxy-Authorization"}
 
-// outgoing lets Config.OnRequest change a request that is about to be sent.
+// outgoing passes a request that is about to be sent to Config.OnRequest, which may change it.
 func (c *Client) outgoing(x *exchange, to target, h http.Header) (target, http.Header, error) {
 	u := *to.url
 	req := x.newRequest(x.sent(), &u, h)
@@ -140,7 +140,7 @@ func allOf(values []string, ok func(string) bool) bool {
 	return true
 }
 
-// inspect shows the header of an answer to Config.OnResponse.
+// inspect passes the header of a response to Config.OnResponse.
 func (c *Client) inspect(x *exchange, hres *http.Response) {
 	if c.cfg.OnResponse == nil {
 		return
@@ -153,30 +153,31 @@ func (c *Client) inspect(x *exchange, hres *http.Response) {
 	}
 }
 
-// Stream takes a body as it comes, in place of Response.Body.
+// Stream reads a body while it arrives. Response.Body is nil then.
 type Stream struct {
-	// MaxBytes bounds the decoded body. Zero is no bound.
+	// MaxBytes bounds the decoded body. Zero means no bound.
 	MaxBytes int64
-	// Timeout bounds the request from the call of Fetch to the end of the body, in place of Config.Timeout. Zero is no bound
-	// but Config.BodyTimeout, for each wait for more of it.
+	// Timeout bounds the request from the call of Fetch to the end of the body, instead of Config.Timeout. Zero means
+	// that only Config.BodyTimeout applies, to each wait for more of the body.
 	Timeout time.Duration
-	// Hash, if set, is given what is read.
+	// Hash, if set, gets the bytes that are read.
 	Hash hash.Hash
-	// Read is called by Fetch's goroutine. What it leaves of the body is not read. Its error is that of Fetch, as a
-	// [HookError], unless the body has failed it.
+	// Read is called by Fetch's goroutine. What it leaves unread is not fetched. Fetch returns its error as a
+	// [HookError], unless reading the body failed.
 	Read func(io.Reader) error
 }
 
-// unbounded is a time that is never over; so late that there is no overflow.
+// unbounded is a duration that never passes, small enough for sums not to overflow.
 const unbounded = math.MaxInt64 / 2
 
-// streamed is a body on its way to a Stream. The watchdog is told of the host's silence alone, not of the reader's.
+// streamed is a body that a Stream reads. The watchdog runs only while the host is waited for, not while the reader
+// works.
 type streamed struct {
 	x     *exchange
 	r     io.Reader
 	s     *Stream
 	n     int64
-	over  bool // the body went on beyond the bound
+	over  bool // the body is longer than the bound
 	ended bool
 	err   error
 }
@@ -191,7 +192,7 @@ func (b *streamed) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	if left := b.s.MaxBytes - b.n; b.s.MaxBytes > 0 && int64(len(p)) > left {
-		p = p[:left+1] // to see whether there is more
+		p = p[:left+1] // one byte more shows whether the body goes on
 	}
 	b.x.alive()
 	n, err := b.r.Read(p)
@@ -200,7 +201,7 @@ func (b *streamed) Read(p []byte) (int, error) {
 		n, b.n, b.over, err = n-1, b.s.MaxBytes, true, errTooLarge
 	}
 	if b.s.Hash != nil {
-		_, _ = b.s.Hash.Write(p[:n]) // which never fails
+		_, _ = b.s.Hash.Write(p[:n]) // never fails
 	}
 	switch {
 	case err == io.EOF:
@@ -212,7 +213,7 @@ func (b *streamed) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// stream has a Stream read a body.
+// stream calls the Stream to read a body.
 func (c *Client) stream(w *wire, r io.Reader, res *Response, s *Stream) (Op, error) {
 	b := &streamed{x: w.x, r: r, s: s, ended: r == nil}
 	w.x.arm(unbounded, w.x.asked.program.tooLong)

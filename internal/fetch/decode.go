@@ -16,18 +16,18 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxCodings bounds stacked codings: two come from misconfigured proxies, more are a bomb.
+// maxCodings bounds the codings of one body: two occur behind misconfigured proxies, more are an attack.
 const maxCodings = 3
 
-// codings are the content codings in the order of application, and the names that are none, such as charsets, which
-// are ignored as in browsers.
+// codings returns the content codings in the order in which they were applied, and the names that are not codings, such
+// as charsets, which are ignored as in browsers.
 func codings(h http.Header) (list, ignored []string) {
 	for _, line := range h["Content-Encoding"] {
 		for name := range strings.SplitSeq(line, ",") {
 			switch name = strings.ToLower(strings.TrimSpace(name)); name {
 			case "", "identity":
 			case "gzip", "x-gzip", "deflate", "br", "zstd",
-				// Of IANA's registry, and not supported: a body in them cannot be read.
+				// Codings of the IANA registry that are not supported: a body in them cannot be read.
 				"compress", "x-compress", "aes128gcm", "dcb", "dcz", "exi", "pack200-gzip":
 				list = append(list, name)
 			default:
@@ -38,10 +38,11 @@ func codings(h http.Header) (list, ignored []string) {
 	return list, ignored
 }
 
-// decoders pools decoders, each tens of kilobytes. None starts a goroutine.
+// decoders pools decoders, as each has tens of kilobytes. No decoder starts a goroutine.
 type decoders [4]sync.Pool
 
-// open stacks the stages that undo list on src. Close the closers in any order; after an error there are none.
+// open returns a reader that undoes the codings of list on src. The closers may be closed in any order. After an error
+// there are none.
 func (d *decoders) open(src io.Reader, list []string) (io.Reader, []io.Closer, error) {
 	if len(list) > maxCodings {
 		return nil, nil, fmt.Errorf("%d content codings on top of each other, at most %d are undone", len(list), maxCodings)
@@ -61,11 +62,11 @@ func (d *decoders) open(src io.Reader, list []string) (io.Reader, []io.Closer, e
 
 func closeAll(closers []io.Closer) {
 	for _, c := range closers {
-		_ = c.Close() // stages only return to their pools
+		_ = c.Close() // they only return decoders to their pools
 	}
 }
 
-// stage takes a decoder from its pool or makes one; nil if the coding is not supported.
+// stage takes a decoder from its pool or makes a new one. It returns nil if the coding is not supported.
 func (d *decoders) stage(name string) *stage {
 	i := slices.Index([]string{"gzip", "deflate", "br", "zstd"}, strings.TrimPrefix(name, "x-"))
 	if i < 0 {
@@ -79,15 +80,15 @@ func (d *decoders) stage(name string) *stage {
 	return s
 }
 
-// stage decodes one coding. Close gives it back to its pool. An empty input is an empty body, and garbage after a
-// stream is ignored, as in browsers.
+// stage decodes one coding. Close returns it to its pool. An empty input gives an empty body, and data after the end of
+// a stream is ignored, as in browsers.
 type stage struct {
 	br    *bufio.Reader
 	pool  *sync.Pool
 	open  bool
-	start func() error // begins to decode what is in br
+	start func() error // begins to decode the data of br
 	read  func([]byte) (int, error)
-	free  func() error // what the decoder holds; nil for nothing
+	free  func() error // releases what the decoder holds; nil if that is nothing
 }
 
 func (s *stage) Read(p []byte) (int, error) {
@@ -108,14 +109,14 @@ func (s *stage) Close() error {
 	s.open = false
 	if s.free != nil {
 		if err := s.free(); err != nil {
-			return err // a decoder in an odd state is not worth keeping
+			return err // the decoder is in an unknown state and not pooled
 		}
 	}
 	s.pool.Put(s)
 	return nil
 }
 
-// cut turns the end of the input inside a header into what it is.
+// cut replaces an end of the input inside a header by io.ErrUnexpectedEOF.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -123,7 +124,7 @@ func cut(err error) error {
 	return err
 }
 
-// gzip decodes member after member.
+// gzip decodes all members of a file, one after another.
 func (s *stage) gzip() {
 	z := new(gzip.Reader)
 	s.start = func() error {
@@ -138,7 +139,7 @@ func (s *stage) gzip() {
 			case !errors.Is(err, io.EOF):
 				return n, err
 			case n > 0:
-				return n, nil // the next Read meets the end again
+				return n, nil // the next Read returns the end again
 			}
 			if magic, _ := s.br.Peek(2); len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
 				return 0, io.EOF
@@ -150,15 +151,15 @@ func (s *stage) gzip() {
 	}
 }
 
-// deflate accepts the zlib format, known by its header (RFC 1950 section 2.2) and read without its often wrong
-// checksum, and the bare stream.
+// deflate decodes the zlib format, recognized by its header (RFC 1950 section 2.2), without checking its checksum,
+// which is often wrong, and the raw deflate format.
 func (s *stage) deflate() {
 	z := flate.NewReader(s.br)
 	s.read = z.Read
 	s.start = func() error {
 		head, _ := s.br.Peek(2)
 		if len(head) == 2 && head[0]&0x0f == 8 && (int(head[0])<<8|int(head[1]))%31 == 0 {
-			_, _ = s.br.Discard(2) // they have just been peeked
+			_, _ = s.br.Discard(2) // cannot fail: they were peeked
 		}
 		r, ok := z.(flate.Resetter)
 		if !ok {
@@ -173,20 +174,20 @@ func (s *stage) brotli() {
 	s.start = func() error { return z.Reset(s.br) }
 	s.read = func(p []byte) (int, error) {
 		n, err := z.Read(p)
-		if err != nil && err.Error() == "brotli: excessive input" { // which has no other name
+		if err != nil && err.Error() == "brotli: excessive input" { // the package exports no such error
 			err = io.EOF
 		}
 		return n, err
 	}
 }
 
-// maxZstdWindow is the largest window allowed (RFC 9659 section 3), also of a single segment, and bounds a decoder's
-// memory; brotli takes up to twice as much.
+// maxZstdWindow is the largest window allowed (RFC 9659 section 3), also for single segments. It bounds the memory of a
+// decoder; brotli takes up to twice as much.
 const maxZstdWindow = 8 << 20
 
 func (s *stage) zstd() {
-	given := false // something was decoded
-	// The error is nil unless the options contradict each other.
+	given := false // whether something was decoded
+	// NewReader fails only if its options contradict each other.
 	z, failed := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxZstdWindow))
 	s.start = func() error {
 		if given = false; failed != nil {

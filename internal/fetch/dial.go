@@ -21,17 +21,17 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// dialer makes the connections of one Client and knows when none is left in the making.
+// dialer makes the connections of one Client and can wait until none is being made.
 type dialer struct {
 	cfg      Config
 	tls      *tls.Config
 	routes   *routes
 	resolver *resolve.Resolver
 
-	life *lifetime.Lifetime // of the dials under way
+	life *lifetime.Lifetime // of the connections that are being made
 
 	mu    sync.Mutex         // guards what follows
-	open2 map[*conn]struct{} // open connections that may be of HTTP/2; nil without it
+	open2 map[*conn]struct{} // open connections that may use HTTP/2; nil without HTTP/2
 }
 
 func newDialer(cfg Config, r *routes) (*dialer, error) {
@@ -66,7 +66,8 @@ func tlsConfig(cfg Config) *tls.Config {
 
 type addressError struct{ host, addr string }
 
-// refuse makes the error for an address of a host, or for a host whose address is not known.
+// refuse returns a function that makes the error for a refused address of a host. If the address is not known, the
+// function gets the host and port.
 func refuse(host string) func(addr string) error {
 	return func(addr string) error { return &addressError{host, addr} }
 }
@@ -92,14 +93,14 @@ func (d *dialer) close() {
 	}
 }
 
-// within is ctx for one phase: it also ends after limit and when the Client closes.
+// within returns ctx for one phase: it also ends after limit and when the Client is closed.
 func (d *dialer) within(ctx context.Context, limit time.Duration) (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	unhook := context.AfterFunc(d.life.Context(), cancel)
 	return ctx, func() { unhook(); cancel() }
 }
 
-// dial makes a plain connection. net/http calls it in its own goroutine, with a context that outlives the request.
+// dial makes a plain connection. net/http calls it in a goroutine of its own, with a context that outlives the request.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if !d.life.Begin() {
 		return nil, errClosed
@@ -112,7 +113,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return c, nil
 }
 
-// connect makes a connection to addr, or to the proxy that carries it.
+// connect makes a connection to addr, or to its proxy.
 func (d *dialer) connect(ctx context.Context, network, addr string, secure bool) (*conn, error) {
 	phase, done := d.within(ctx, d.cfg.ConnectTimeout)
 	defer done()
@@ -138,8 +139,8 @@ func (d *dialer) connect(ctx context.Context, network, addr string, secure bool)
 	return c, nil
 }
 
-// watch remembers a connection until it is closed, as net/http keeps one with a cancelled HTTP/2 request for up to
-// half a minute, and not as idle.
+// watch registers a connection until it is closed, because net/http keeps one with a canceled HTTP/2 request for up to
+// half a minute without counting it as idle.
 func (d *dialer) watch(c *conn) {
 	if d.open2 == nil {
 		return
@@ -163,7 +164,8 @@ func (d *dialer) closeRest() {
 	}
 }
 
-// direct connects to addr. Proxies, which are free, and the user's mappings may be anywhere.
+// direct connects to addr. With free, which is for proxies, and for static addresses set by the user, any address is
+// allowed.
 func (d *dialer) direct(ctx context.Context, lookup *stopwatch, network, addr string, free bool) (net.Conn, error) {
 	host, port, err := splitHostPort(addr)
 	if err != nil {
@@ -209,7 +211,8 @@ func joinHostPort(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// failed names the phase of a failed dial. If nobody waits for it any more, that reason goes first.
+// failed adds the phase to the error of a failed connection attempt. If the Client was closed or ctx has ended, that is
+// the error.
 func (d *dialer) failed(ctx context.Context, op Op, err error) error {
 	if _, ok := errors.AsType[*proxyError](err); ok {
 		op = OpProxy
@@ -224,7 +227,7 @@ func (d *dialer) failed(ctx context.Context, op Op, err error) error {
 	return &phaseError{op, err}
 }
 
-// dialTLS connects and shakes hands here, to name the phase of a failure and keep the times with the connection.
+// dialTLS connects and does the TLS handshake itself, so that errors name the phase and the connection has the timings.
 func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
 	if !d.life.Begin() {
 		return nil, errClosed
@@ -235,7 +238,7 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 		return nil, err
 	}
 	cfg := d.tls.Clone()
-	cfg.ServerName, _, _ = net.SplitHostPort(addr) // connect has split it already
+	cfg.ServerName, _, _ = net.SplitHostPort(addr) // connect has checked the form
 	if cert := d.certificate(authorityOf(addr, true)); cert != nil {
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return cert, nil }
 	}
@@ -244,14 +247,14 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 	defer done()
 	begin := now()
 	if err := secure.HandshakeContext(phase); err != nil {
-		_ = raw.Close() // the handshake's error says more
+		_ = raw.Close() // the error of the handshake says more
 		return nil, d.failed(ctx, OpTLS, err)
 	}
 	raw.tls = since(begin)
 	return secure, nil
 }
 
-// certificate is what a host is shown that asks for one, or nil.
+// certificate returns the certificate for hosts that request one, or nil.
 func (d *dialer) certificate(authority string) *tls.Certificate {
 	if r := d.cfg.Access.Rule(authority); r != nil && r.Certificate != nil {
 		return r.Certificate
@@ -264,10 +267,10 @@ func (d *dialer) certificate(authority string) *tls.Certificate {
 
 type stopwatch struct {
 	begin time.Time
-	total atomic.Int64 // nanoseconds; a lookup given up may end in another goroutine
+	total atomic.Int64 // nanoseconds; a lookup that was given up may end in another goroutine
 }
 
-// trace begins a lookup, which a dialler of the caller's may say the end of.
+// trace starts the stopwatch. A dialer of the Config may report the end of the lookup by the returned context.
 func (s *stopwatch) trace(ctx context.Context) context.Context {
 	s.begin = now()
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -277,15 +280,15 @@ func (s *stopwatch) trace(ctx context.Context) context.Context {
 
 func (s *stopwatch) stop() { s.total.Store(int64(since(s.begin))) }
 
-// conn counts written bytes and remembers its times, which are set before the transport sees it.
+// conn counts written bytes and has the timings of its making, which are set before the transport sees it.
 type conn struct {
 	net.Conn
-	remote            string // empty behind a proxy
+	remote            string // address of the server; empty behind a proxy
 	proxied           bool
-	gone              func() // called when it is closed; nil for nothing
+	gone              func() // called when it is closed; nil calls nothing
 	dns, connect, tls time.Duration
-	began             atomic.Int64 // writes begun
-	written           atomic.Int64 // bytes that certainly left, TLS included
+	began             atomic.Int64 // writes that were begun
+	written           atomic.Int64 // bytes that were certainly sent, TLS included
 }
 
 func (c *conn) Write(p []byte) (int, error) {
@@ -303,10 +306,10 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Inner is the connection that is counted.
+// Inner returns the wrapped connection.
 func (c *conn) Inner() net.Conn { return c.Conn }
 
-// inner finds the conn below what the transport holds, or nil.
+// inner returns the conn below a connection of the transport, or nil.
 func inner(c net.Conn) *conn {
 	for {
 		switch in := c.(type) {

@@ -15,31 +15,32 @@ import (
 // Op is the phase of a request in which it failed.
 type Op string
 
-// The phases in the order in which a request goes through them.
+// The phases, in the order in which a request passes them.
 const (
 	OpRequest Op = "request" // the request itself cannot be sent
-	OpPolicy  Op = "policy"  // a policy did not let it pass, or not again
-	OpDNS     Op = "dns"     // the name was being looked up
-	OpConnect Op = "connect" // a connection was being made, or waited for
-	OpProxy   Op = "proxy"   // a proxy was to make it, or has refused the request
-	OpTLS     Op = "tls"     // the TLS handshake was under way
-	OpSend    Op = "send"    // connected, and nothing had left yet
-	OpHeader  Op = "header"  // the request had left, the header was not complete
-	OpHook    Op = "hook"    // the program's own code refused the request or the answer, or failed: see [HookError]
-	OpFilter  Op = "filter"  // the header was there, and the body is not wanted
-	OpBody    Op = "body"    // the body was being read
-	OpDecode  Op = "decode"  // the body is not what Content-Encoding says
+	OpPolicy  Op = "policy"  // a policy did not let the request pass, or not again
+	OpDNS     Op = "dns"     // the name lookup failed
+	OpConnect Op = "connect" // no connection could be made, or the wait for one ended
+	OpProxy   Op = "proxy"   // a proxy could not connect, or has refused the request
+	OpTLS     Op = "tls"     // the TLS handshake failed
+	OpSend    Op = "send"    // connected, but nothing was sent
+	OpHeader  Op = "header"  // something was sent, but the header did not arrive completely
+	OpHook    Op = "hook"    // the program's own code refused the request or the response, or failed; see [HookError]
+	OpFilter  Op = "filter"  // the header arrived, and the body is not wanted
+	OpBody    Op = "body"    // the body did not arrive completely, or is too large
+	OpDecode  Op = "decode"  // the body does not decode as Content-Encoding says
 )
 
-// Error is why a request did not end with a whole answer, with its class for outcome.Of.
+// Error says why a request ended without a whole response. Its class is for outcome.Of.
 type Error struct {
-	Op  Op     // the phase
-	URL string // that was asked for, without user information and secret-looking query parameters
-	// Stale says that a kept connection died without a byte of answer, or answered with no HTTP: most often it was
-	// closed as idle at the same instant, so it says little about host and URL. The request may have been seen, so
-	// another try costs a permit. Over HTTP/2 it is a stream that the server did not look at.
+	Op  Op     // the phase in which it failed
+	URL string // the requested URL, without user information and secret-looking query parameters
+	// Stale says that a kept connection ended without a byte of the response, or that the bytes were not HTTP. Most
+	// often the server had closed it as idle at the same instant, so it says little about host and URL. The host may
+	// have seen the request, so another attempt needs a permit. Over HTTP/2 it is a stream that the server did not
+	// process.
 	Stale bool
-	Sends int           // how many times the request may have reached the host since the last permit: once, or not at all
+	Sends int           // how many times the request may have reached the host since the last permit: 0 or 1
 	Took  time.Duration // from the call of Fetch to the failure
 	Err   error
 
@@ -52,14 +53,14 @@ func (e *Error) Error() string { return fmt.Sprintf("%s %s: %v", e.Op, e.URL, e.
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Class is what the failure means.
+// Class returns the class of the failure.
 func (e *Error) Class() outcome.Class { return e.class }
 
-// Timeout reports whether a time limit was met, as net.Error has it.
+// Timeout reports whether a time limit was exceeded, as in net.Error.
 func (e *Error) Timeout() bool { return e.class == outcome.Timeout }
 
-// Unconnected reports whether nothing listens at the address or no route leads there; not a slow connection, nor one
-// that ended in the TLS handshake.
+// Unconnected reports whether nothing listens at the address or no route leads there. It is false for a connection that
+// was slow, or that failed in the TLS handshake.
 func (e *Error) Unconnected() bool {
 	return (e.Op == OpConnect || e.Op == OpProxy) && e.class == outcome.Network
 }
@@ -68,7 +69,7 @@ func newError(op Op, rawURL string, err error) *Error {
 	return &Error{Op: op, URL: redact.URL(rawURL), Err: err, class: classify(op, err)}
 }
 
-// Causes that have no type of their own elsewhere.
+// Errors that no other package has a type for.
 var (
 	errClosed    = errors.New("the client is closed")
 	errBadURL    = errors.New("not an absolute http or https URL")
@@ -79,7 +80,8 @@ var (
 	errStatus    = errors.New("the status code is below 100")
 )
 
-// classify adds to outcome.Of what the phase shows: which reader failed, and that errors of the handshake are TLS.
+// classify returns the class of an error. It adds what the phase shows to outcome.Of: which reader failed, and that
+// errors of the handshake are TLS errors.
 func classify(op Op, err error) outcome.Class {
 	if errors.Is(err, errClosed) || op == OpPolicy {
 		return outcome.Canceled
@@ -106,7 +108,7 @@ func classify(op Op, err error) outcome.Class {
 	return class
 }
 
-// headerTooLarge knows the errors for a header beyond the bound, net/http's two untyped ones included.
+// headerTooLarge reports whether an error says that the header is too large. Two such errors of net/http have no type.
 func headerTooLarge(err error) bool {
 	if _, ok := errors.AsType[*http1.HeaderTooLargeError](err); ok {
 		return true
@@ -116,14 +118,14 @@ func headerTooLarge(err error) bool {
 		strings.Contains(text, "response header list larger than advertised limit")
 }
 
-// isAlert reports a TLS alert, which crypto/tls wraps as a network error. In TLS 1.3 the demand for a client's
-// certificate comes after the handshake.
+// isAlert reports whether an error is a TLS alert, which crypto/tls wraps as a network error. In TLS 1.3 the server
+// requests a client certificate after the handshake, so the alert may come later.
 func isAlert(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "remote error" || op.Op == "local error")
 }
 
-// phaseError carries the phase of a failed dial through the transport.
+// phaseError carries the phase of a failed connection attempt through the transport.
 type phaseError struct {
 	op  Op
 	err error
@@ -132,7 +134,7 @@ type phaseError struct {
 func (e *phaseError) Error() string { return e.err.Error() }
 func (e *phaseError) Unwrap() error { return e.err }
 
-// timeoutError is the cause with which a request's watchdog cancels it.
+// timeoutError is the cause with which the watchdog cancels a request.
 type timeoutError struct {
 	text  string
 	limit time.Duration
@@ -140,6 +142,6 @@ type timeoutError struct {
 
 func (e *timeoutError) Error() string   { return fmt.Sprintf("%s in %v", e.text, e.limit) }
 func (e *timeoutError) Timeout() bool   { return true }
-func (e *timeoutError) Temporary() bool { return true } // completes net.Error
+func (e *timeoutError) Temporary() bool { return true } // required by net.Error
 
 var _ net.Error = (*timeoutError)(nil)

@@ -15,47 +15,48 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// exchange is the state of one Fetch, reused for its hooks and timer. FirstByte may run late, after a cancellation, so
-// it touches an atomic only, and an exchange that did not end well is not reused.
+// exchange is the state of one Fetch. Exchanges are pooled, for their hooks and timer. FirstByte may run late, after a
+// cancellation, so it touches only an atomic, and an exchange that did not end well is not pooled.
 type exchange struct {
 	c     *Client
 	trace httptrace.ClientTrace // for net/http's transport
-	leg   leg                   // for our own, unless policies may send again
+	leg   leg                   // for our own transport, unless policies may send again
 	timer *time.Timer           // the watchdog
 	cause atomic.Pointer[timeoutError]
 
 	mu     sync.Mutex      // guards what follows
-	ctx    context.Context // caller's, ended by the watchdog too; nil until somebody asks
+	ctx    context.Context // the caller's context, also ended by the watchdog; nil until it is needed
 	cancel context.CancelCauseFunc
-	over   *timeoutError // why the watchdog has ended it
+	over   *timeoutError // why the watchdog has fired
 
 	asked asked
 
-	caller context.Context // the one given to Fetch
-	via    context.Context // the one that came through the policies; nil without
+	caller context.Context // the context given to Fetch
+	via    context.Context // the context that came through the policies; nil without policies
 	start  time.Time
-	whole  bool         // an answer was read to its end
-	passed passage      // through the policies; zero if there are none
-	first  atomic.Int64 // nanoseconds from start to the first byte; zero before
+	whole  bool         // a response was read to its end
+	passed passage      // the way through the policies; zero if there are none
+	first  atomic.Int64 // nanoseconds from start to the first byte; zero until then
 
-	recorder *recorder // of the current attempt; nil without
+	recorder *recorder // of the current attempt; nil if nothing is captured
 
 	connected bool // the current attempt has a connection
 	reused    bool
-	tries     int   // connections the current attempt was put on: one, or none
-	replayed  error // net/http was about to send it again, and was kept from it
+	tries     int   // connections on which the current attempt was put: 0 or 1
+	replayed  error // set if net/http was about to send the request again, and was prevented
 	conn      *conn
-	began     int64         // writes begun on conn before
-	written   int64         // bytes written on conn before
-	got       time.Duration // from start to the connection
+	began     int64         // writes begun on conn before this attempt
+	written   int64         // bytes written on conn before this attempt
+	got       time.Duration // from start until the connection was ready
 }
 
-// program is what the program's own code has of an exchange.
+// program is the part of an exchange that concerns the program's own code.
 type program struct {
-	request   *http.Request // as it is sent; nil without hooks
-	objection error         // of Config.OnResponse
-	condition bool          // the request has one
-	// limit bounds the whole, from start, and tooLong is the cause then: those of the Config, or of a [Stream].
+	request   *http.Request // the request as sent; nil without hooks
+	objection error         // the error of Config.OnResponse
+	condition bool          // the request has a condition, such as If-None-Match
+	// limit bounds the whole request, counted from start, and tooLong is the cause when it is exceeded. Both come from
+	// the Config, or from a [Stream].
 	limit   time.Duration
 	tooLong *timeoutError
 }
@@ -64,7 +65,7 @@ type asked struct {
 	method    string
 	payload   []byte
 	anonymous bool
-	capture   int64 // bytes of an answer to capture; zero for none
+	capture   int64 // bytes of a response to capture; zero means none
 	program
 }
 
@@ -77,7 +78,7 @@ func (c *Client) begin(ctx context.Context) *exchange {
 	}
 	x.start = now()
 	x.whole, x.passed = false, passage{}
-	x.connected, x.tries, x.replayed = false, 0, nil // nothing may come of it, if a policy refuses
+	x.connected, x.tries, x.replayed = false, 0, nil // a policy may refuse before attempt resets them
 	x.caller, x.via = ctx, nil
 	x.asked.capture, x.recorder = 0, nil
 	x.asked.program = program{limit: c.cfg.Timeout, tooLong: c.tooLong}
@@ -90,13 +91,13 @@ func (c *Client) begin(ctx context.Context) *exchange {
 	return x
 }
 
-// end frees what the exchange holds, and keeps it if nothing can call it any more.
+// end releases what the exchange holds, and pools it if no hook or timer can call it any more.
 func (x *exchange) end() {
 	asleep := x.timer.Stop()
 	if x.cancel != nil {
 		x.cancel(nil)
 	}
-	// Whatever may send again may come back late, too.
+	// With an Again the policies may still use the exchange, so it is not pooled.
 	if x.whole && asleep && !x.leg.late && (x.passed.req == nil || x.passed.req.Again == nil) {
 		x.caller, x.via, x.ctx, x.cancel, x.conn, x.recorder = nil, nil, nil, nil, nil, nil
 		x.asked.program = program{}
@@ -104,7 +105,7 @@ func (x *exchange) end() {
 	}
 }
 
-// context is the caller's, with the watchdog and the hooks where needed.
+// context returns the caller's context with the watchdog and the trace hooks. It is made at the first call.
 func (x *exchange) context() context.Context {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -130,7 +131,7 @@ func (x *exchange) timeUp() {
 	x.leg.cut(x.over)
 }
 
-// sent is the context in which requests are sent: that of the policies, if there are any.
+// sent returns the context in which requests are sent: that of the policies, if there are any.
 func (x *exchange) sent() context.Context {
 	if x.via != nil {
 		return x.via
@@ -138,7 +139,7 @@ func (x *exchange) sent() context.Context {
 	return x.context()
 }
 
-// ended is why the request must end, or nil.
+// ended returns why the request must end, or nil.
 func (x *exchange) ended() error {
 	if gone := x.caller.Err(); gone != nil {
 		return gone
@@ -153,8 +154,8 @@ func (x *exchange) ended() error {
 
 func (x *exchange) alive() { x.arm(x.c.cfg.BodyTimeout, x.c.stalled) }
 
-// arm lets the watchdog end the request after d for this cause, or at the end of the whole time. One timer serves all
-// phases.
+// arm sets the watchdog to end the request after d with this cause, or when the limit of the whole request is reached.
+// One timer serves all phases.
 func (x *exchange) arm(d time.Duration, cause *timeoutError) {
 	if left := x.asked.program.limit - since(x.start); left <= d {
 		d, cause = max(left, 0), x.asked.program.tooLong
@@ -163,7 +164,7 @@ func (x *exchange) arm(d time.Duration, cause *timeoutError) {
 	x.timer.Reset(d)
 }
 
-// attempt forgets the connection of the try before, on which nothing was sent.
+// attempt resets the state of the connection before a new attempt. Nothing was sent on the previous one.
 func (x *exchange) attempt() {
 	x.connected, x.reused = false, false
 	x.tries, x.conn, x.got, x.replayed = 0, nil, 0, nil
@@ -173,7 +174,7 @@ func (x *exchange) attempt() {
 	}
 }
 
-// replayError keeps net/http from sending a request again, which would lack a permit.
+// replayError prevents net/http from sending a request again without a permit.
 type replayError struct{}
 
 func (replayError) Error() string {
@@ -196,10 +197,10 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 	x.arm(x.c.cfg.HeaderTimeout, x.c.silent)
 }
 
-// keepBack ends a request before net/http writes it to another connection. HTTP/2 checks the context before it writes;
-// otherwise the connection, which is only for this request, is closed.
+// keepBack ends a request before net/http writes it to another connection. HTTP/2 checks the context before it writes.
+// For HTTP/1.1 the connection is closed, which is only for this request.
 func (x *exchange) keepBack(c net.Conn) {
-	x.context() // that there is something to cancel
+	x.context() // makes sure that cancel is set
 	x.replayed = replayError{}
 	x.cancel(replayError{})
 	if over, ok := c.(*tls.Conn); ok && over.ConnectionState().NegotiatedProtocol == "h2" {
@@ -214,18 +215,18 @@ func (x *exchange) FirstByte() { x.first.Store(max(1, int64(since(x.start)))) }
 
 func (x *exchange) answered() bool { return x.first.Load() > 0 }
 
-// unsent reports whether a kept connection failed before it took a byte. The transport has waited for its writer, so
-// the count is final.
+// unsent reports whether a kept connection failed before it took a byte. The transport has waited for its writer to
+// end, so the count is final.
 func (x *exchange) unsent() bool {
 	return x.reused && x.tries == 1 && !x.answered() && x.conn != nil && x.conn.written.Load() == x.written
 }
 
-// idle reports whether not even an attempt to write was made on the connection.
+// idle reports whether no write was even attempted on the connection.
 func (x *exchange) idle() bool {
 	return !x.answered() && x.conn != nil && x.conn.began.Load() == x.began
 }
 
-// sends is how many times the request may have reached the host.
+// sends returns how many times the request may have reached the host.
 func (x *exchange) sends() int {
 	if x.connected && x.idle() {
 		return 0
@@ -233,14 +234,15 @@ func (x *exchange) sends() int {
 	return x.tries
 }
 
-// head fills res when its header is there, so that no connection setup counts as the host's latency.
+// head sets the fields of res that are known when the header has arrived. The time to connect does not count as latency
+// of the host.
 func (x *exchange) head(res *Response) {
 	res.SentAt = x.start.Add(x.got)
 	res.Timings.FirstByte = max(0, time.Duration(x.first.Load())-x.got)
 	res.Timings.Reused = x.reused
 }
 
-// finish completes res with where the time went, and marks the exchange as reusable.
+// finish sets the timings of res, and marks the exchange as reusable.
 func (x *exchange) finish(res *Response, headed time.Duration) {
 	res.Sends = x.sends()
 	res.Timings.Total = since(x.start)
@@ -272,8 +274,8 @@ func (x *exchange) op(err error) Op {
 	return OpHeader
 }
 
-// explain replaces a cancellation by its cause: the caller or the watchdog. Ask when the error is met, as both may act
-// later too.
+// explain replaces the error of a cancellation by its cause: the caller or the watchdog. Call it when the error occurs,
+// because either may act later, too.
 func (x *exchange) explain(err error) error {
 	if why := x.ended(); why != nil {
 		return why

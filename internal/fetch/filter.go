@@ -7,18 +7,19 @@ import (
 	"strings"
 )
 
-// Filter says by header which good answers are worth their bodies. It is immutable and safe for concurrent use; nil
-// wants all.
+// Filter decides by the header of which 2xx responses the body is read. It is immutable and safe for concurrent use.
+// Nil accepts all.
 //
-// Only 2xx answers are judged. One without a media type, or a length, is read.
+// Responses with another status are not checked. One without a media type, or without a length, passes the check for
+// that.
 type Filter struct {
 	wanted, refused []string // patterns, in lower case
 	larger          int64
 }
 
-// NewFilter makes a Filter. A media type must match one of types without "!", if any, and none with it; "*" in a
-// type/subtype stands for anything but a slash. An announced body must not be longer than larger bytes, encoded; zero:
-// no bound. The error names an invalid pattern.
+// NewFilter returns a Filter. If types has patterns without "!", a media type must match one of them. It must match
+// none with "!". "*" in a type/subtype matches anything but a slash. An announced body must not be longer than larger
+// bytes, encoded; zero means no bound. The error names an invalid pattern.
 func NewFilter(types []string, larger int64) (*Filter, error) {
 	f := &Filter{larger: larger}
 	if larger < 0 {
@@ -38,7 +39,7 @@ func NewFilter(types []string, larger int64) (*Filter, error) {
 	return f, nil
 }
 
-// refuses is why the body of an answer is not wanted, or nil.
+// refuses returns why the body of a response is not wanted, or nil.
 func (f *Filter) refuses(res *Response, length int64) error {
 	switch {
 	case f == nil || res.Status/100 != 2:
@@ -57,17 +58,17 @@ func (f *Filter) refuses(res *Response, length int64) error {
 	return nil
 }
 
-// matching is the first pattern that fits a media type; empty if none does.
+// matching returns the first pattern that matches a media type, or an empty string.
 func matching(patterns []string, media string) string {
 	for _, p := range patterns {
-		if ok, _ := path.Match(p, media); ok { // NewFilter has seen that it is a pattern
+		if ok, _ := path.Match(p, media); ok { // NewFilter has checked the pattern
 			return p
 		}
 	}
 	return ""
 }
 
-// unread ends an answer whose body is not wanted, keeping the connection if little is to come.
+// unread ends a response whose body is not wanted. It keeps the connection if little is left to read.
 func (c *Client) unread(x *exchange, hres *http.Response) {
 	c.drain(x, hres, 0)
 	_ = hres.Body.Close() // nothing of it was of use

@@ -2,5 +2,5 @@
 
 package fetch
 
-// OpenFiles is zero: how many files may be open is not known here.
+// OpenFiles returns zero: how many files may be open is not known on this system.
 func OpenFiles() int { return 0 }

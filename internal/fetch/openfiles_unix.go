@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// OpenFiles is how many files this process may have open; zero: unknown.
+// OpenFiles returns how many files this process may have open. Zero means unknown.
 func OpenFiles() int {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

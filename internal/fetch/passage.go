@@ -9,22 +9,23 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// passage is a request's way through the policies of [Config.Chain] or [Config.Repeating], perhaps several times.
+// passage is the way of a request through the policies of [Config.Chain] or [Config.Repeating], which may pass it
+// several times.
 type passage struct {
-	req    *Request // nil if there are no policies, and no permit is missing
+	req    *Request // nil if there are no policies and the caller holds the permit
 	busy   atomic.Bool
-	sends  int       // times it came to the wire
-	held   bool      // it came to the wire again and was not let through
-	before *Response // what the last time brought: an answer without its body, or
-	err    *Error
-	cause  error // of err, as the policies have seen it
+	sends  int       // how often the request was passed to the transport
+	held   bool      // the request was passed again and got no permit
+	before *Response // the response of the last time, without its body; nil if it failed
+	err    *Error    // the failure of the last time; nil if there was a response
+	cause  error     // the cause of err, as the policies have seen it
 }
 
-// refused reports whether the end of it all was that a policy sent nothing.
+// refused reports whether the request ended because nothing was sent: a policy stopped it, or there was no permit.
 func (p *passage) refused() bool { return p.req != nil && (p.sends == 0 || p.held) }
 
-// unrelated is the failure of the last sending, if the policies ended with an error that is not about it, as after a
-// pause; or nil.
+// unrelated returns the failure of the last sending, if the policies ended with an error that does not come from it,
+// such as the end of a pause. Otherwise it returns nil.
 func (p *passage) unrelated(err error) *Error {
 	if p.err == nil || p.held || errors.Is(err, p.cause) {
 		return nil
@@ -34,10 +35,10 @@ func (p *passage) unrelated(err error) *Error {
 
 type sender struct{ c *Client }
 
-// exchangeKey is where policies carry the exchange of a request, in its context.
+// exchangeKey is the context key under which policies carry the exchange of a request.
 type exchangeKey struct{}
 
-// through sends the request through rt. The policies see a plain request; the transport gets its own form on the wire.
+// through sends the request through rt. The policies see an ordinary request; the transport builds its own form of it.
 func (x *exchange) through(rt http.RoundTripper, req *Request, to target, h http.Header) (*http.Response, error) {
 	x.passed.req = req
 	ctx := context.WithValue(x.context(), exchangeKey{}, x)
@@ -65,7 +66,7 @@ func (s sender) RoundTrip(req *http.Request) (*http.Response, error) {
 	p.sends++
 	x.via = req.Context()
 	hres, err := s.send(x, req)
-	// Whatever a policy does next, it is not the host that is silent meanwhile.
+	// Whatever a policy does next, the host is not waited for meanwhile.
 	x.arm(s.c.cfg.Timeout, s.c.tooLong)
 	if p.req.Again != nil {
 		p.remember(x, hres, err)
@@ -85,7 +86,7 @@ func (s sender) send(x *exchange, req *http.Request) (*http.Response, error) {
 	return hres, err
 }
 
-// remember keeps what a sending has brought, for whoever decides on the next one.
+// remember keeps the result of a sending for Again, which decides on the next one.
 func (p *passage) remember(x *exchange, hres *http.Response, err error) {
 	if p.before, p.err, p.cause = nil, nil, err; err != nil {
 		p.err = x.failure(x.op(err), p.req.URL, x.explain(err))
@@ -121,7 +122,7 @@ func (p *passage) permit(ctx context.Context) error {
 	return nil
 }
 
-// permit asks for the first permit, unless the caller of Fetch holds it.
+// permit takes the first permit, unless the caller of Fetch holds it.
 func (r *Request) permit(ctx context.Context) error {
 	if r.Permit == nil {
 		return nil
@@ -132,12 +133,12 @@ func (r *Request) permit(ctx context.Context) error {
 	return nil
 }
 
-// notSent is why a request was not sent. It is no failure of the host.
+// notSent is the error of a request that got no permit. It is no failure of the host.
 type notSent struct{ error }
 
 var _ outcome.Classed = notSent{}
 
 func (e notSent) Unwrap() error { return e.error }
 
-// Class is that of what says nothing about the host, so that no policy repeats it.
+// Class returns the class of errors that say nothing about the host, so that no policy repeats the request.
 func (e notSent) Class() outcome.Class { return outcome.Canceled }

@@ -26,7 +26,7 @@ type routes struct {
 	proxy  *url.URL
 	choose func(*url.URL) (*url.URL, error)
 	access *access.Table
-	none   bool // nothing is ever carried by one
+	none   bool // no request is ever sent by a proxy
 }
 
 func newRoutes(cfg Config) *routes {
@@ -59,7 +59,7 @@ func (r *routes) of(secure bool, authority string) (*url.URL, error) {
 	return p, nil
 }
 
-// relays reports whether a proxy takes whole URLs, as for plain HTTP.
+// relays reports whether a proxy gets requests with the whole URL, as for plain HTTP.
 func relays(via *url.URL, secure bool) bool {
 	return via != nil && !secure && (via.Scheme == "http" || via.Scheme == "https")
 }
@@ -91,7 +91,8 @@ func (e *proxyError) Class() outcome.Class { return e.class }
 
 var errProxyAuth = errors.New("it asks for credentials, or refuses those it got: give them as http://user:password@host:port")
 
-// through connects by way of a proxy, to the host if secure, else perhaps to the proxy only.
+// through connects by way of a proxy. If secure it connects to the host. Otherwise an HTTP proxy is only connected to,
+// and gets the whole URL.
 func (d *dialer) through(ctx context.Context, lookup *stopwatch, via *url.URL, addr string, secure bool) (net.Conn, error) {
 	if err := d.inward(ctx, via, addr); err != nil {
 		return nil, err
@@ -123,16 +124,17 @@ func (d *dialer) through(ctx context.Context, lookup *stopwatch, via *url.URL, a
 	return c, nil
 }
 
-// lookHere is how long a name that a proxy is to connect to may take to be looked up here.
+// lookHere bounds the lookup here of a name that a proxy connects to.
 const lookHere = time.Second
 
-// looksUp reports whether names for via, nil for direct, are looked up here: not for socks5h.
+// looksUp reports whether names for the proxy via are looked up here, where nil means no proxy. With socks5h they are
+// not.
 func (d *dialer) looksUp(via *url.URL) bool {
 	return !d.cfg.AllowPrivate && d.cfg.DialContext == nil && d.cfg.Transport == nil && (via == nil || via.Scheme != "socks5h")
 }
 
-// inward refuses to have a proxy connect to its own machine or network because of a link. Names are judged by local
-// domains and a lookup here, which may differ.
+// inward refuses requests that would make a proxy connect to its own machine or network because of a link. Names are
+// checked by a list of local domains and by a lookup here, whose result may differ from the proxy's.
 func (d *dialer) inward(ctx context.Context, via *url.URL, addr string) error {
 	host, port, err := splitHostPort(addr)
 	if err != nil {
@@ -159,7 +161,7 @@ func (d *dialer) inward(ctx context.Context, via *url.URL, addr string) error {
 	return nil
 }
 
-// inwardAt refuses a host any of whose addresses is not to be connected to.
+// inwardAt refuses a host if one of its addresses may not be connected to.
 func (d *dialer) inwardAt(ctx context.Context, host string, port uint16, addrs []netip.Addr) error {
 	d.cfg.Openings.Inquire(ctx, host, port, addrs, d.cfg.AllowPrivate)
 	for _, a := range addrs {
@@ -170,10 +172,10 @@ func (d *dialer) inwardAt(ctx context.Context, host string, port uint16, addrs [
 	return nil
 }
 
-// localNames are local domains: RFC 6761 section 6.3, RFC 6762 section 3, RFC 8375, and ICANN's internal.
+// localNames lists local domains: RFC 6761 section 6.3, RFC 6762 section 3, RFC 8375, and ICANN's internal.
 var localNames = []string{"localhost", "local", "home.arpa", "internal", "localdomain"}
 
-// isLocal reports whether a name is of those, or has no dot, which no public site's is.
+// isLocal reports whether a name is below one of those, or has no dot. No public site has a name without a dot.
 func isLocal(host string) bool {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	return !strings.Contains(host, ".") || slices.ContainsFunc(localNames, func(name string) bool {
@@ -194,7 +196,7 @@ func hostPort(via *url.URL) string {
 
 const maxConnect = 64 << 10
 
-// tunnel has an HTTP proxy connect to addr (RFC 9110, 9.3.6).
+// tunnel makes an HTTP proxy connect to addr (RFC 9110, 9.3.6).
 func (d *dialer) tunnel(ctx context.Context, c net.Conn, via *url.URL, addr string) error {
 	unhook := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer unhook()
@@ -211,7 +213,7 @@ func (d *dialer) tunnel(ctx context.Context, c net.Conn, via *url.URL, addr stri
 		return newProxyError(via, fmt.Errorf("its answer to CONNECT: %w", err), outcome.Proxy)
 	}
 	switch {
-	case res.StatusCode/100 == 2 && in.Buffered() > 0: // a server that waits for TLS says nothing
+	case res.StatusCode/100 == 2 && in.Buffered() > 0: // a TLS server waits for the client to begin
 		err = errors.New("it sends before it is spoken to")
 	case res.StatusCode/100 != 2:
 		return refusedBy(via, addr, res)
@@ -224,7 +226,8 @@ func (d *dialer) tunnel(ctx context.Context, c net.Conn, via *url.URL, addr stri
 	return nil
 }
 
-// refusedBy tells whose fault it is that a proxy does not connect: its own, its rules', or the host's.
+// refusedBy returns an error whose class says why a proxy did not connect: because of the proxy itself, its rules, or
+// the host.
 func refusedBy(via *url.URL, addr string, res *http.Response) error {
 	status := fmt.Errorf("it does not connect to %s: %d %s", addr, res.StatusCode, http.StatusText(res.StatusCode))
 	switch {
@@ -235,10 +238,10 @@ func refusedBy(via *url.URL, addr string, res *http.Response) error {
 	case res.StatusCode/100 == 4:
 		return newProxyError(via, status, outcome.AddressDenied)
 	}
-	return newProxyError(via, status, outcome.Network) // it has tried: squid says 503, others 502 or 500
+	return newProxyError(via, status, outcome.Network) // it has tried: squid responds with 503, others with 502 or 500
 }
 
-// socks has a SOCKS5 proxy connect to addr, and look its name up (RFC 1928).
+// socks makes a SOCKS5 proxy connect to addr, and look up its name (RFC 1928).
 func (d *dialer) socks(ctx context.Context, lookup *stopwatch, via *url.URL, addr string) (net.Conn, error) {
 	var auth *proxy.Auth
 	if via.User != nil {
@@ -260,7 +263,7 @@ func (d *dialer) socks(ctx context.Context, lookup *stopwatch, via *url.URL, add
 	return hop.conn, nil
 }
 
-// firstHop connects to a SOCKS5 proxy and keeps the connection, which package proxy hides.
+// firstHop connects to a SOCKS5 proxy and keeps the connection, which package proxy does not return.
 type firstHop struct {
 	d      *dialer
 	lookup *stopwatch
@@ -277,12 +280,13 @@ func (h *firstHop) DialContext(ctx context.Context, network, addr string) (net.C
 	return c, err
 }
 
-// Dial implements proxy.Dialer, and is not called where there is a DialContext.
+// Dial implements proxy.Dialer. It is not called, as there is a DialContext.
 func (h *firstHop) Dial(network, addr string) (net.Conn, error) {
 	return h.DialContext(h.d.life.Context(), network, addr)
 }
 
-// class tells whose fault a failure is. Package proxy has the replies of RFC 1928 section 6 as texts only.
+// class returns the class of a failure, by whose fault it is. Package proxy has the replies of RFC 1928 section 6 only
+// as texts.
 func (h *firstHop) class(err error) outcome.Class {
 	text := err.Error()
 	switch {

@@ -10,14 +10,16 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// headStart is the time before the next attempt starts beside one, as in package net (RFC 8305 section 5).
+// headStart is the time after which the next attempt starts next to one in progress, as in package net (RFC 8305
+// section 5).
 const headStart = 300 * time.Millisecond
 
-// leastTry is what an address gets of the time left, unless the last: a SYN and its repetition after a second.
+// leastTry is the least share of the remaining time that an address gets, unless less is left: enough for a SYN and its
+// repetition after a second.
 const leastTry = 2 * time.Second
 
-// race connects to the first address that answers, alternating IP versions, two attempts at a time. The error is that
-// of the first address.
+// race connects to the addresses, alternating IP versions, with at most two attempts at a time, and returns the first
+// connection. If all fail, the error is that of the first address.
 func race(ctx context.Context, addrs []netip.Addr, dial func(context.Context, netip.Addr) (net.Conn, error)) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -46,7 +48,7 @@ func race(ctx context.Context, addrs []netip.Addr, dial func(context.Context, ne
 	start()
 	var won net.Conn
 	var failed error
-	for running > 0 { // the loser ends soon: its time is up
+	for running > 0 { // the loser ends soon, as ctx is canceled
 		select {
 		case e := <-ends:
 			running--
@@ -76,7 +78,7 @@ func race(ctx context.Context, addrs []netip.Addr, dial func(context.Context, ne
 	return nil, failed
 }
 
-// alternate takes an address of each version of IP in turn, beginning with that of the first.
+// alternate reorders addresses so that IP versions alternate, beginning with that of the first.
 func alternate(addrs []netip.Addr) []netip.Addr {
 	odd := func(a netip.Addr) bool { return a.Is4() != addrs[0].Is4() }
 	first := slices.DeleteFunc(slices.Clone(addrs), odd)
@@ -89,7 +91,7 @@ func alternate(addrs []netip.Addr) []netip.Addr {
 	return mixed
 }
 
-// share is the time that one of n attempts may take of what is left.
+// share limits ctx to the part of the remaining time that the first of n attempts may take.
 func share(ctx context.Context, n int) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok || n == 1 {

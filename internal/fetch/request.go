@@ -18,40 +18,44 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/redact"
 )
 
-// Request is one request, a GET unless it has a Method.
+// Request is one request: a GET unless it has a Method.
 type Request struct {
-	URL     string      // absolute, http or https; user information is sent as Basic authentication, a fragment is not sent
-	Method  string      // empty is GET
-	Payload []byte      // the body that is sent; nil is none
-	Header  http.Header // sent over the Config's, name by name
-	Cookie  string      // of the page that asks; sent before the Client's, and instead of those of the same names
-	// Anonymous leaves out the Client's cookies, credentials and header fields that are single hosts' own, and keeps no
-	// cookie. False: they are as the Config says.
+	URL     string      // absolute, http or https; user information is sent as Basic authentication, the fragment is not sent
+	Method  string      // empty means GET
+	Payload []byte      // the request body; nil means none
+	Header  http.Header // replaces fields of the Client's header of the same name
+	Cookie  string      // cookies of the page that makes the request; sent before the Client's, and instead of those of the same names
+	// Anonymous leaves out the Client's cookies, credentials, and header fields for single hosts, and stores no cookie.
+	// False sends and stores them as the Config says.
 	Anonymous bool
-	MaxBody   int64 // of the decoded body in bytes; zero means the Config's bound
-	// Filter says which bodies are wanted. For others Fetch fails with [OpFilter] and class filtered, beside a
-	// Response with the header. Nil: all.
+	MaxBody   int64 // bounds the decoded body, in bytes; zero means the bound of the Config
+	// Filter decides which bodies are read. For others Fetch fails with [OpFilter] and class filtered, and returns a
+	// Response with the header. Nil reads all.
 	Filter *Filter
-	// Stream, if set, is asked at the header who takes the body as it comes, whatever Filter says. Nil: Response.Body does.
+	// Stream, if set, is called when the header has arrived, and returns what reads the body while it arrives, whatever
+	// Filter says. If it returns nil, the body is read into Response.Body.
 	Stream  func(*Response) *Stream
-	Capture bool // asks for Response.Capture, which costs a copy of all that comes
-	// OnHeader, if set, is called by Fetch's goroutine at the header, before the body is read, so that orders to wait
-	// hold at once. The Response has no Body, and of Timings only FirstByte and Reused. With an Again it is called for
-	// every answer.
+	Capture bool // sets Response.Capture, which costs a copy of all that is received
+	// OnHeader, if set, is called by Fetch's goroutine when the header has arrived, before the body is read, so that a
+	// Retry-After takes effect at once. The Response has no Body, and of Timings only FirstByte and Reused. With an
+	// Again it is called for every response.
 	OnHeader func(*Response)
-	// Permit, if set, spends the request's permit, on Fetch's goroutine, after the policies and before anything is
-	// sent. If it fails, Fetch fails with its error, of class canceled. Nil: the caller holds the permit.
+	// Permit, if set, takes the permit for the request. It is called by Fetch's goroutine, after the policies and
+	// before anything is sent. If it fails, Fetch fails with its error, of class canceled. Nil means that the caller
+	// holds the permit.
 	Permit func(context.Context) error
-	// Again, if set, allows resending by Config.Repeating: it is called by Fetch's goroutine before each further time,
-	// with the Response without a Body or the error before, and spends the permit. It fails as Permit does. Nil: the
-	// request is sent once.
+	// Again, if set, allows Config.Repeating to send the request again. It is called by Fetch's goroutine before each
+	// repetition, with the previous Response without its Body, or the previous error, and takes the permit. If it
+	// fails, Fetch fails as with Permit. Nil means that the request is sent once.
 	Again func(ctx context.Context, before *Response, err error) error
 }
 
-// acceptEncoding lists the codings asked for. Deflate is accepted only, as servers disagree on it.
+// acceptEncoding lists the codings that requests offer. Deflate is decoded but not offered, as servers disagree on its
+// format.
 const acceptEncoding = "gzip, br, zstd"
 
-// headers are the immutable fields of all requests, and those of Config.Header for trusted hosts only.
+// headers returns the fields of all requests, and the fields of Config.Header that only trusted hosts get. Both are not
+// changed later.
 func headers(cfg Config) (base, secrets http.Header) {
 	base = http.Header{
 		"User-Agent":      {cfg.UserAgent},
@@ -69,7 +73,7 @@ func headers(cfg Config) (base, secrets http.Header) {
 	return base, secrets
 }
 
-// secret reports whether a field looks as if its value opened something.
+// secret reports whether the name of a field suggests that its value is a credential.
 func secret(name string) bool { return (*redact.Redactor)(nil).SecretHeader(name) }
 
 func overlay(h, over http.Header) {
@@ -78,7 +82,7 @@ func overlay(h, over http.Header) {
 	}
 }
 
-// draft is the header of one request: the Client's own, until something is put over it.
+// draft is the header of one request. It shares the Client's header until a field is set.
 type draft struct{ base, h http.Header }
 
 func (d *draft) put(over http.Header) {
@@ -98,7 +102,7 @@ func (d *draft) get(name string) []string {
 	return d.h[name]
 }
 
-// mergeCookies are those of first, and those of then that first has not.
+// mergeCookies returns the cookies of first, and those of then whose names first does not have.
 func mergeCookies(first, then string) string {
 	has := map[string]bool{}
 	all := strings.Split(first, "; ")
@@ -114,7 +118,8 @@ func mergeCookies(first, then string) string {
 	return strings.Join(all, "; ")
 }
 
-// header is the header of one request, the more specific first; nil: the Client's own.
+// header returns the header of one request; more specific fields replace general ones. Nil means the Client's own
+// header.
 func (c *Client) header(req *Request, to target) http.Header {
 	d := draft{base: c.base}
 	if c.personal && !req.Anonymous {
@@ -131,7 +136,7 @@ func (c *Client) header(req *Request, to target) http.Header {
 	return d.h
 }
 
-// introduce adds what the host may know of us: credentials, its own fields, its cookies.
+// introduce adds what only this host gets: credentials, its own fields, its cookies.
 func (c *Client) introduce(d *draft, to target) {
 	authority := authorityOf(to.host, to.tls)
 	if len(c.secrets) > 0 && c.cfg.Trusted(authority, to.tls) {
@@ -156,7 +161,8 @@ func (c *Client) introduce(d *draft, to target) {
 	}
 }
 
-// hide removes credentials for a host in the clear, unless it was named so, and reports whether there were any.
+// hide removes credentials from the header of a request in the clear, unless Trusted allows that, and reports whether
+// there were any.
 func (c *Client) hide(h http.Header, authority string) (hidden bool) {
 	for name := range h {
 		if secret(name) && !c.cfg.Trusted(authority, false) {
@@ -194,9 +200,9 @@ type target struct {
 	tls  bool
 	host string        // with the port, as in the URL
 	uri  string        // path and query, or the absolute form
-	user *url.Userinfo // nil if there is none
-	url  *url.URL      // nil until somebody asks
-	via  *url.URL      // the proxy that takes whole URLs; nil for none
+	user *url.Userinfo // nil means none
+	url  *url.URL      // nil if nothing needs it
+	via  *url.URL      // the proxy that gets the whole URL; nil means none
 }
 
 func authorityOf(host string, secure bool) string {
@@ -220,7 +226,7 @@ func (t *target) origin() cookies.Origin {
 	return cookies.Origin{TLS: t.tls, Host: strings.Trim(strings.TrimSuffix(host, "."), "[]"), Path: path}
 }
 
-// absolute is the target as a proxy wants it: the whole URL.
+// absolute returns the request target for a proxy: the whole URL.
 func (t *target) absolute() string {
 	if !strings.HasPrefix(t.uri, "/") {
 		return t.uri
@@ -236,7 +242,8 @@ func targetOf(u *url.URL) (target, error) {
 	return target{tls: u.Scheme == "https", host: host, uri: u.RequestURI(), user: u.User, url: u}, nil
 }
 
-// plain is the target of a usual URL, a host by name or IPv4 address and a path sent as it is, without making a url.
+// plain parses an ordinary URL without making a *url.URL: a host by name or IPv4 address, and a path that is sent as it
+// is. It reports whether the URL is of that form.
 func plain(raw string) (t target, ok bool) {
 	rest, ok := strings.CutPrefix(raw, "http://")
 	if !ok {
@@ -253,7 +260,7 @@ func plain(raw string) (t target, ok bool) {
 	return t, printable(t.uri)
 }
 
-// plainHost is the length of the name and port that s begins with, or zero.
+// plainHost returns the length of the name and port that s begins with, or zero.
 func plainHost(s string) int {
 	i := 0
 	for i < len(s) && (s[i] == '.' || s[i] == '-' || '0' <= s[i] && s[i] <= '9' || 'a' <= s[i] && s[i] <= 'z') {
@@ -271,8 +278,8 @@ func plainHost(s string) int {
 	return i
 }
 
-// parseURL reads raw such that path and query reach the wire unchanged: as opaque, where net/url would refuse or
-// rewrite a path that browsers accept ("/100%", "/a|b").
+// parseURL parses raw such that path and query are sent unchanged. Where net/url would refuse or rewrite a path that
+// browsers accept ("/100%", "/a|b"), the path becomes Opaque.
 func parseURL(raw string) (*url.URL, error) {
 	raw, _, _ = strings.Cut(raw, "#")
 	scheme, rest, ok := strings.Cut(raw, "://")
@@ -306,7 +313,7 @@ func parseURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// printable refuses what would break the request line, and non-ASCII.
+// printable reports whether s has only visible ASCII characters. Others would break the request line.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {

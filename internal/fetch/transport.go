@@ -14,13 +14,14 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/http1"
 )
 
-// transport is what requests leave by. A nil header is the Client's own.
+// transport sends requests. A nil header means the Client's own.
 type transport interface {
 	roundTrip(x *exchange, to target, h http.Header) (*http.Response, error)
 	CloseIdleConnections()
 }
 
-// newTransport is the program's, or our own, with a third less CPU time, or net/http's for HTTP/2. The dialler does proxies.
+// newTransport returns the transport of the program if Config has one, net/http's if HTTP/2 is wanted, and otherwise
+// our own, which takes a third less CPU time. The dialer handles proxies.
 func newTransport(cfg Config, d *dialer, base http.Header) (transport, error) {
 	if cfg.Transport != nil {
 		return foreign{cfg.Transport}, nil
@@ -60,7 +61,7 @@ func (o own) roundTrip(x *exchange, to target, h http.Header) (*http.Response, e
 	}
 	l := &x.leg
 	if l.ctx = x.caller; x.via != nil {
-		l = &leg{x: x, ctx: x.via} // the answer before may not be done with
+		l = &leg{x: x, ctx: x.via} // the leg of an earlier response may still be in use
 	}
 	if err := l.watch(); err != nil {
 		return nil, err
@@ -68,21 +69,21 @@ func (o own) roundTrip(x *exchange, to target, h http.Header) (*http.Response, e
 	return o.Do(&req, l)
 }
 
-// leg is a request's time on one connection, which it closes when the request must end.
+// leg is the use of one connection by a request. It closes the connection when the request must end.
 type leg struct {
 	x      *exchange
-	ctx    context.Context // that of the caller, or of the policies
-	unhook func() bool     // of ctx; nil if it cannot end
-	late   bool            // the hook may still act
+	ctx    context.Context // of the caller, or of the policies
+	unhook func() bool     // stops the hook on ctx; nil if ctx cannot end
+	late   bool            // the hook on ctx may still run
 
 	mu   sync.Mutex // guards what follows
-	conn *conn      // while it may be closed
-	why  error      // it was, or is to be when there is one
+	conn *conn      // set while the leg may close it
+	why  error      // why conn was closed, or is to be closed when it is set
 }
 
 var _ http1.Watch = (*leg)(nil)
 
-// watch lets the end of ctx end the leg, or fails if it has come already.
+// watch makes the end of ctx end the leg. It fails if ctx has ended already.
 func (l *leg) watch() error {
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)
@@ -102,7 +103,7 @@ func (l *leg) cut(why error) {
 	c := l.conn
 	l.mu.Unlock()
 	if c != nil {
-		_ = c.Close() // below TLS, which would say goodbye and wait
+		_ = c.Close() // below TLS, whose close would send an alert and wait
 	}
 }
 
@@ -114,7 +115,7 @@ func (l *leg) Connected(c net.Conn, reused bool) {
 	l.conn = l.x.conn
 	why := l.why
 	l.mu.Unlock()
-	if why != nil { // it came while nobody could be told
+	if why != nil { // the end came before there was a connection
 		l.cut(why)
 	}
 }
@@ -124,7 +125,7 @@ func (l *leg) FirstByte() { l.x.FirstByte() }
 func (l *leg) Release() error {
 	if l.unhook != nil && !l.unhook() {
 		l.late = true
-		l.cut(context.Cause(l.ctx)) // if the hook has not yet said so
+		l.cut(context.Cause(l.ctx)) // unless the hook has done that already
 	}
 	l.unhook = nil
 	l.mu.Lock()
@@ -133,7 +134,7 @@ func (l *leg) Release() error {
 	return l.why
 }
 
-// pingAfter and pingTimeout find dead HTTP/2 connections before TCP does.
+// pingAfter and pingTimeout bound the time to detect dead HTTP/2 connections, which TCP detects later.
 const pingAfter, pingTimeout = 15 * time.Second, 15 * time.Second
 
 type standard struct{ *http.Transport }
@@ -142,14 +143,14 @@ func newStandard(cfg Config, d *dialer) *http.Transport {
 	t := &http.Transport{
 		DialContext:            d.dial,
 		DialTLSContext:         d.dialTLS,
-		TLSClientConfig:        d.tls.Clone(), // says that it may offer HTTP/2
+		TLSClientConfig:        d.tls.Clone(), // it offers HTTP/2
 		TLSHandshakeTimeout:    tlsTimeout,
 		MaxResponseHeaderBytes: cfg.MaxHeaderBytes,
 		MaxConnsPerHost:        cfg.MaxConnsPerHost,
 		MaxIdleConnsPerHost:    cfg.MaxConnsPerHost,
 		MaxIdleConns:           maxIdle,
 		IdleConnTimeout:        idleTimeout,
-		DisableCompression:     true, // decoding is ours, with a bound
+		DisableCompression:     true, // the Client decodes bodies, within a bound
 		Protocols:              new(http.Protocols),
 	}
 	t.Protocols.SetHTTP1(true)
@@ -158,7 +159,7 @@ func newStandard(cfg Config, d *dialer) *http.Transport {
 	return t
 }
 
-// roundTrip is one try. Through a proxy for plain HTTP it carries the whole URL unchanged.
+// roundTrip makes one attempt. A proxy for plain HTTP gets the whole URL unchanged.
 func (s standard) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
 	req := x.newRequest(x.sent(), to.url, h)
 	rec := x.record()
