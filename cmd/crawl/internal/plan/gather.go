@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	maxSitemaps  = 5 // that are read
-	firstRoots   = 2 // of all hosts, before it is known whether they are indexes
-	someChildren = 3 // of an index
+	maxSitemaps  = 5 // sitemaps that are read
+	firstRoots   = 2 // over all hosts, before it is known whether they are indexes
+	someChildren = 3 // sitemaps requested of an index
 	maxExamples  = 3
 	maxShown     = 160 // bytes of foreign text
 )
 
-// response takes in the header of an answer.
+// response records what the header of a response says about the pace.
 func (g *gatherer) response(r *http.Response) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,7 +49,7 @@ func (g *gatherer) response(r *http.Response) error {
 	return nil
 }
 
-// failed takes in what had no answer.
+// failed records a request without a response.
 func (g *gatherer) failed(f crawl.Failure) {
 	u, err := canonical.Parse(f.URL)
 	g.mu.Lock()
@@ -59,13 +59,13 @@ func (g *gatherer) failed(f crawl.Failure) {
 	}
 }
 
-// take reads what came of a URL.
+// take reads a page, robots.txt or sitemap of the dry run.
 func (g *gatherer) take(p *crawl.Page) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	h := g.byHost[p.Meta(metaHost)]
 	switch label := p.Label(); {
-	case p.Attempt == 0: // it was not asked for
+	case p.Attempt == 0: // it was not requested
 	case label == labelRobots && h != nil:
 		g.robots(p, h)
 	case label == labelSitemap && h != nil:
@@ -77,7 +77,7 @@ func (g *gatherer) take(p *crawl.Page) {
 	}
 }
 
-// robots reads a robots.txt, and has some of its sitemaps asked for, or that at the usual place.
+// robots reads a robots.txt, and requests some of its sitemaps, or the one at the usual place.
 func (g *gatherer) robots(p *crawl.Page, h *estimate.Host) {
 	r := &h.Robots
 	var names []string
@@ -115,14 +115,14 @@ func (g *gatherer) robots(p *crawl.Page, h *estimate.Host) {
 			roots = append(roots, u.String())
 		}
 	}
-	slices.Reverse(roots[min(1, len(roots)):]) // the first, the last, and then those between
+	slices.Reverse(roots[min(1, len(roots)):]) // the first, then the last, then those between
 	g.roots[h] = roots
 	for range max(1, firstRoots/len(g.report.Hosts)) {
 		g.askRoot(p, h)
 	}
 }
 
-// askRoot asks for the next of those that robots.txt names.
+// askRoot requests the next sitemap that robots.txt names.
 func (g *gatherer) askRoot(p *crawl.Page, h *estimate.Host) {
 	if roots := g.roots[h]; len(roots) > 0 {
 		g.roots[h] = roots[1:]
@@ -130,7 +130,7 @@ func (g *gatherer) askRoot(p *crawl.Page, h *estimate.Host) {
 	}
 }
 
-// signals are the lines of a robots.txt about what its pages may be used for.
+// signals returns the lines of a robots.txt about how its pages may be used.
 func signals(body []byte) (all []string) {
 	for line := range strings.Lines(string(body[:min(len(body), robots.MaxBytes)])) {
 		name, _, _ := strings.Cut(strings.ToLower(line), ":")
@@ -152,7 +152,7 @@ func (g *gatherer) askSitemap(p *crawl.Page, h *estimate.Host, m *estimate.Sitem
 	}
 }
 
-// spread are at most so many indexes of n, the first and the last among them.
+// spread returns at most most indexes below n, evenly spread, with the first and the last.
 func spread(n, most int) (all []int) {
 	most = min(n, most)
 	for i := range most {
@@ -161,10 +161,11 @@ func spread(n, most int) (all []int) {
 	return all
 }
 
-// sitemap counts what one lists, holds some of it against the scope, and has children of an index asked for.
+// sitemap counts what a sitemap lists, checks some of it against the scope, and requests some of the sitemaps of an
+// index.
 func (g *gatherer) sitemap(p *crawl.Page, h *estimate.Host, m *estimate.Sitemap) {
 	defer func() {
-		if m.Parent == nil && m.Children == 0 { // else its children take what is left of maxSitemaps
+		if m.Parent == nil && m.Children == 0 { // else the sitemaps of the index use up maxSitemaps
 			g.askRoot(p, h)
 		}
 	}()
@@ -197,14 +198,15 @@ func (g *gatherer) sitemap(p *crawl.Page, h *estimate.Host, m *estimate.Sitemap)
 		g.listed[u] = true
 	}
 	m.InScope, m.Sampled = len(urls)*in/max(len(looked), 1), len(looked) < len(urls) && in < len(looked)
-	if level, _ := strconv.Atoi(p.Meta(metaHop)); level < sitemap.MaxLevel { // zero for that at the usual place
+	if level, _ := strconv.Atoi(p.Meta(metaHop)); level < sitemap.MaxLevel { // zero for the one at the usual place
 		for _, i := range spread(len(children), someChildren) {
 			g.askSitemap(p, h, &estimate.Sitemap{URL: children[i], Parent: m}, level+1)
 		}
 	}
 }
 
-// judge is why a link is not followed. One that is goes into the queue, before others if its path begins like few of them.
+// judge returns why a link is not followed. If it returns "", it has queued the link, with a higher priority if few
+// chosen links have a path that begins like this one's.
 func (g *gatherer) judge(p *crawl.Page, link string, points int) (reason, detail string) {
 	_, path, _ := strings.Cut(link, "://")
 	path, _, query := strings.Cut(path, "?")
@@ -224,7 +226,7 @@ func (g *gatherer) judge(p *crawl.Page, link string, points int) (reason, detail
 	return "", ""
 }
 
-// page takes in a page and its links.
+// page records a page and its links.
 func (g *gatherer) page(p *crawl.Page) {
 	r := estimate.Page{URL: p.URL.String(), Status: p.Status, To: p.RedirectTo, Bytes: p.WireBytes, Milliseconds: p.Timings.Total.Milliseconds()}
 	if p.Err != nil {
@@ -265,7 +267,7 @@ func (g *gatherer) page(p *crawl.Page) {
 	}
 }
 
-// moved takes in that a seed leads to another host, which the crawl follows.
+// moved records that a seed redirects to another host, which the crawl follows.
 func (g *gatherer) moved(h *estimate.Host, to canonical.URL) {
 	if g.byHost[to.Host()] != nil || len(g.byHost) >= 2*maxHosts {
 		return
@@ -275,7 +277,7 @@ func (g *gatherer) moved(h *estimate.Host, to canonical.URL) {
 	g.askRobots(h)
 }
 
-// notes are what of a page matters to a crawl: scripts, login, noindex and noai.
+// notes returns what matters about a page for a crawl: scripts, login, noindex, noai.
 func notes(p *crawl.Page) (all []string) {
 	said := p.Header.Get("X-Robots-Tag")
 	if strings.HasPrefix(p.ContentType, "text/html") && scripts.Look(p.Body, false).Sign != "" {

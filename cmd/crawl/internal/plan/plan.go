@@ -1,11 +1,11 @@
-// Package plan is `crawl plan`: a dry run of the first minute of a crawl, and what follows from it for the whole.
+// Package plan is `crawl plan`: a dry run of the first minute of a crawl, and what follows from it for the whole crawl.
 //
-// It is a crawl by the package crawl with the same settings, of at most [MostRequests] requests, robots.txt and redirects
-// included: a hook that sees each request before it is sent counts them, stops the crawl at the last, and lets none pass
-// behind it. The crawl follows nothing by itself (HandlersFollow). What is asked for is, by priority: robots.txt of each host
-// once more, to read it (gather.go); some of the sitemaps that it names, and of an index some children that are spread over
-// it; the seeds; and of the links in scope first those whose path begins like few that were chosen. What follows from it is
-// in package estimate.
+// The dry run is a crawl by the package crawl with the same settings. It makes at most [MostRequests] requests,
+// including those for robots.txt and redirects: a hook sees each request before it is sent, counts it, stops the crawl
+// at the last one, and refuses any after that. The crawl follows no links by itself (HandlersFollow). It requests, by
+// priority: robots.txt of each host once more, to read it (gather.go); some of the sitemaps that robots.txt names, and
+// of an index some of its sitemaps, spread over it; the seeds; and links in scope, at first those whose path begins
+// like few chosen so far. Package estimate computes what follows.
 package plan
 
 import (
@@ -34,42 +34,42 @@ import (
 const MostRequests = 20
 
 const (
-	maxHosts = 4                // that are looked at: each takes two requests for robots.txt
-	mostRPS  = 10               // to a host: answers are to be read before the next request is chosen
-	grace    = 10 * time.Second // for what is under way when the last request was sent
+	maxHosts = 4                // hosts of a plan: each takes two requests for robots.txt
+	mostRPS  = 10               // per host, so that a response is read before the next request is chosen
+	grace    = 10 * time.Second // for requests in flight when the last one is sent
 
 	labelRobots, labelSitemap    = "plan-robots", "plan-sitemap"
 	metaHost, metaAsked, metaHop = "host", "asked", "level"
 )
 
-// Config is what to plan.
+// Config says what to plan.
 type Config struct {
 	Seeds   []string
-	Args    []string           // those of Seeds that the command line has, for the command
-	Given   []config.FlagValue // the flags that the crawl is to have too
+	Args    []string           // those of Seeds from the command line, for the proposed command
+	Given   []config.FlagValue // flags to repeat in the proposed command
 	Options crawl.Options
-	Within  time.Duration // bounds the dry run
-	Scripts string        // what to do about pages that scripts make; empty: nothing
+	Within  time.Duration // bounds the time of the dry run
+	Scripts string        // advice for pages made by scripts; empty means none
 	Term    *cli.Terminal
 }
 
-// gatherer reads what comes. The loop over pages is one goroutine; hooks are called by others.
+// gatherer collects what the dry run finds. One goroutine loops over the pages; others call the hooks.
 type gatherer struct {
 	cfg    *Config
 	crawl  *crawl.Crawler
-	byHost map[string]*estimate.Host // at most 2 * maxHosts: where a host led to another it is there by both names
-	links  map[string]bool           // of at most MostRequests pages, 10,000 each: whether they are in scope
-	listed map[string]bool           // by at most maxSitemaps sitemaps
-	shapes map[string]int            // how many URLs were chosen of each beginning of a path
+	byHost map[string]*estimate.Host // at most 2 * maxHosts: a host that redirects to another is in it by both names
+	links  map[string]bool           // at most 10,000 of each of MostRequests pages: whether they are in scope
+	listed map[string]bool           // URLs in at most maxSitemaps sitemaps
+	shapes map[string]int            // URLs chosen so far, by the beginnings of their paths
 	out    map[string]*estimate.Out
-	maps   int                         // sitemaps that were asked for
-	roots  map[*estimate.Host][]string // sitemaps that robots.txt names, at most maxSitemaps, that were not
+	maps   int                         // sitemaps requested
+	roots  map[*estimate.Host][]string // at most maxSitemaps from robots.txt that are not requested yet
 
 	mu     sync.Mutex // guards report, which hooks write to
 	report *estimate.Report
 }
 
-// Run makes the plan. With an error there may be a report all the same, of what was seen until then.
+// Run makes a plan. If it returns an error, the report, unless it is nil, has what was found before.
 func Run(ctx context.Context, cfg Config) (*estimate.Report, error) {
 	g := &gatherer{
 		cfg: &cfg, report: &estimate.Report{Seeds: cfg.Seeds, Limit: MostRequests, Pages: []estimate.Page{}}, byHost: make(map[string]*estimate.Host),
@@ -114,7 +114,7 @@ func Run(ctx context.Context, cfg Config) (*estimate.Report, error) {
 	return g.finish(time.Since(began), err)
 }
 
-// hosts are those that are looked at, and their seeds.
+// hosts adds the hosts of the seeds to the report, and returns the seeds of the hosts that the plan looks at.
 func (g *gatherer) hosts() (seeds []string, err error) {
 	for _, seed := range g.cfg.Seeds {
 		u, err := canonical.ParseTyped(seed)
@@ -135,8 +135,8 @@ func (g *gatherer) hosts() (seeds []string, err error) {
 	return seeds, nil
 }
 
-// askRobots has robots.txt asked for once more, as what the crawl itself makes of it is not told; where it is not obeyed,
-// the sitemap at the usual place.
+// askRobots requests robots.txt of a host once more, because the crawl does not pass on the one it reads itself. If the
+// settings ignore robots.txt, it requests the sitemap at the usual place.
 func (g *gatherer) askRobots(h *estimate.Host) {
 	at, label := h.Origin+"/robots.txt", labelRobots
 	if g.cfg.Options.Politeness.IgnoreRobots {
@@ -145,10 +145,10 @@ func (g *gatherer) askRobots(h *estimate.Host) {
 		h.Sitemaps = append(h.Sitemaps, &estimate.Sitemap{URL: at, Guessed: true})
 	}
 	_ = g.crawl.AddSeed(at, crawl.WithLabel(label), crawl.WithMeta(metaHost, h.Host), crawl.WithMeta(metaAsked, at),
-		crawl.WithPriority(1000)) // no error: the origin is one
+		crawl.WithPriority(1000)) // the error is nil: the origin is valid
 }
 
-// request counts what is about to be sent.
+// request counts a request that is about to be sent, and refuses it if there were enough.
 func (g *gatherer) request(*http.Request) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -161,7 +161,7 @@ func (g *gatherer) request(*http.Request) error {
 	return nil
 }
 
-// finish makes the report of what was gathered.
+// finish completes the report, and returns it with the error of the plan.
 func (g *gatherer) finish(took time.Duration, err error) (*estimate.Report, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

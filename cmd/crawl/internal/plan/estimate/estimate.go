@@ -14,26 +14,27 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// growth is by how much the search of the strategy steer raises a rate in a second: docs/explanation/politeness.md.
+// growth is the factor by which the search of the strategy steer raises a rate per second:
+// docs/explanation/politeness.md.
 const growth = 5.0 / 3
 
 const (
-	unpaced = 10_000 // a rate that no host is asked at
-	dryRPS  = 9.9    // the dry run has no higher ceiling, whatever the crawl has
+	unpaced = 10_000 // requests per second that no host receives
+	dryRPS  = 9.9    // just below the highest ceiling that a dry run has
 )
 
-// Facts are what an estimate is made from.
+// Facts are what an estimate is computed from.
 type Facts struct {
 	Options *crawl.Options
-	Links   map[string]bool      // those of the pages that were read: whether they are in scope
-	Listed  map[string]bool      // by sitemaps
-	Limiter []crawl.HostSnapshot // at the end
-	Scripts string               // what to do about pages that scripts make; empty: nothing
-	Given   []config.FlagValue   // the flags that the crawl is to have too
-	Args    []string             // and its arguments
+	Links   map[string]bool      // links of the pages that were read: whether they are in scope
+	Listed  map[string]bool      // URLs in the sitemaps that were read
+	Limiter []crawl.HostSnapshot // at the end of the dry run
+	Scripts string               // advice for pages made by scripts; empty means none
+	Given   []config.FlagValue   // flags of the proposed command
+	Args    []string             // arguments of the proposed command
 }
 
-// Estimate makes size, pace, duration, advice and command of the hosts that were looked at.
+// Estimate adds size, pace and duration of each host to the report, and the advice and the command.
 func (r *Report) Estimate(f Facts) {
 	g, o := &estimator{f, r}, f.Options
 	obtained := false
@@ -64,13 +65,14 @@ func (r *Report) Estimate(f Facts) {
 	}
 }
 
-// estimator makes a report of facts.
+// estimator computes the estimates of a report from facts.
 type estimator struct {
 	Facts
 	report *Report
 }
 
-// size tells how many pages there are: what sitemaps list, and more if many links that were seen are in none of them.
+// size estimates how many pages a host has: what its sitemaps list, and more if many of the links seen are in none of
+// them.
 func (g *estimator) size(h *Host) {
 	s := &h.Size
 	roots, sum, exact, read, indexes := 0, 0.0, true, 0, 0
@@ -116,8 +118,8 @@ func (g *estimator) size(h *Host) {
 	}
 }
 
-// expected is how many URLs in scope a sitemap leads to, and whether that was counted; it is not known of an index of
-// which no list was read.
+// expected returns how many URLs in scope a sitemap leads to, and whether that number is exact. known is false for an
+// index of which no sitemap was read.
 func (h *Host) expected(m *Sitemap) (n float64, exact, known bool) {
 	if m.Children == 0 {
 		return float64(m.InScope), !m.Cut && !m.Sampled, true
@@ -136,7 +138,7 @@ func (h *Host) expected(m *Sitemap) (n float64, exact, known bool) {
 	return n / float64(max(of, 1)) * float64(m.Children), exact && of == m.Children && !m.Cut, of > 0
 }
 
-// pace is between which rates the host may be asked, and why.
+// pace estimates between which rates the host may be requested, and says why.
 func (g *estimator) pace(h *Host) {
 	p, o := &h.Pace, &g.Options.Politeness
 	p.Strategy, p.StartRPS, p.MostRPS = cmp.Or(o.Strategy, "steer"), cmp.Or(o.InitialRPS, 1), cmp.Or(o.MaxRPS, 10)
@@ -146,7 +148,7 @@ func (g *estimator) pace(h *Host) {
 			p.MostRPS, p.Why = rps, fmt.Sprintf(format, args...)
 		}
 	}
-	known := p.Strategy == "fixed" || p.Strategy == "off" // nothing is learned
+	known := p.Strategy == "fixed" || p.Strategy == "off" // these strategies learn nothing
 	switch p.Strategy {
 	case "fixed":
 		lower(p.StartRPS, "the strategy fixed (--rate %g)", p.StartRPS)
@@ -187,7 +189,7 @@ func (g *estimator) pace(h *Host) {
 	}
 }
 
-// obeyed is the Crawl-delay as far as it is obeyed.
+// obeyed returns the Crawl-delay as far as the settings obey it.
 func (g *estimator) obeyed(h *Host) time.Duration {
 	o := &g.Options.Politeness
 	if o.IgnoreRobots || o.Strategy == "off" {
@@ -196,16 +198,16 @@ func (g *estimator) obeyed(h *Host) time.Duration {
 	return max(0, min(h.Rules.Pause(), cmp.Or(o.MaxCrawlDelay, time.Minute)))
 }
 
-// after is how many seconds n requests take if the rate grows from start to most and stays there.
+// after returns how many seconds n requests take if the rate grows from start to most and then stays.
 func after(n, start, most float64) float64 {
-	grown := (most - start) / math.Log(growth) // requests until then
+	grown := (most - start) / math.Log(growth) // requests until the rate is most
 	if n < grown {
 		return math.Log1p(n*math.Log(growth)/start) / math.Log(growth)
 	}
 	return math.Log(most/start)/math.Log(growth) + (n-grown)/most
 }
 
-// advise says what to know or to set before the crawl.
+// advise adds what to know or to set before the crawl.
 func (g *estimator) advise() {
 	r, o := g.report, g.Options
 	say := func(name, format string, args ...any) {
@@ -251,8 +253,8 @@ func (g *estimator) advise() {
 	}
 }
 
-// command is the crawl to run: with the flags that the plan was given, and if none says where to write, into a directory
-// with which it can be resumed. What may be a secret is not repeated.
+// command returns the command of the crawl: with the flags that the plan was given and, if none of them says where to
+// write, with a directory, so that the crawl can be resumed. It leaves out flags that may hold a secret.
 func (g *estimator) command() string {
 	words, into := []string{"crawl"}, ""
 	if len(g.report.Hosts) > 0 {
@@ -265,7 +267,7 @@ func (g *estimator) command() string {
 			g.report.Advice = append(g.report.Advice, Advice{"secrets", "the command below leaves out " + word + ": give it again"})
 		case slices.ContainsFunc(config.Flags(), func(known config.Flag) bool { return known.Switch && known.Name == f.Name }):
 			if f.Value != "true" {
-				word += "=" + cli.ShellWord(f.Value) // apart from its name it would be taken for a URL
+				word += "=" + cli.ShellWord(f.Value) // after a blank it would be taken for a URL
 			}
 			words = append(words, word)
 		default:
