@@ -1,12 +1,13 @@
-// Package audit is `crawl audit`: it crawls a site, keeps small facts of each page, and says what is wrong with it.
+// Package audit is `crawl audit`: it crawls a site, keeps small facts about each page, and reports what is wrong with
+// the site.
 //
-//   - facts: what is kept of a URL, a line of JSON each, in the directory of the crawl's state
-//   - rules: the table of rules, and the site that they look at, made of the facts when the crawl is done
-//   - report: what was found, as HTML, CSV, JSON and JUnit, and against an older audit
+//   - facts: what is kept of a URL, one line of JSON each, in the directory of the crawl's state
+//   - rules: the table of rules, and the site that they check, built from the facts when the crawl is done
+//   - report: what was found, as HTML, CSV, JSON and JUnit, and compared with an older audit
 //
-// The crawl is one of the public package: a handler emits facts, and a sink takes them with the records, so that a crawl
-// that was killed goes on by the same command. Links out of scope are asked for by the same crawl, by HEAD and then by GET, at
-// the pace of their hosts.
+// The crawl is one of the public package. A handler emits facts, and a sink writes them with the records, so that the
+// same command continues a crawl that was killed. Links out of scope are requested by the same crawl, by HEAD and then
+// by GET, at the pace of their hosts.
 package audit
 
 import (
@@ -34,16 +35,16 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Config is what is to be done.
+// Config says what to audit, and how.
 type Config struct {
-	Options  crawl.Options // of the crawl; sinks and hooks are the audit's
+	Options  crawl.Options // of the crawl; the audit sets sinks and hooks
 	Seeds    []string
-	Dir      string // what is written; empty: nothing is, but on Out
+	Dir      string // for all files; empty means that only Out is written
 	External bool
-	Against  string // an older audit, its directory or its file
+	Against  string // an older audit: its directory or its file
 	Skip     []string
 	FailOn   []string
-	JSON     bool // on Out, in place of text
+	JSON     bool // write JSON to Out instead of text
 	Quiet    bool
 	Out      io.Writer
 	Term     *cli.Terminal
@@ -56,12 +57,12 @@ const (
 	jsonFile = "audit.json"
 )
 
-// Run audits. The error carries the exit code, that of findings among them.
+// Run audits a site. Its error carries the exit code, also that of findings.
 func Run(ctx context.Context, cfg Config) error {
 	a := &audit{Config: cfg, began: clock.System().Now()}
 	defer func() {
 		if a.temp {
-			_ = os.RemoveAll(a.work) // what is left is in a directory for temporary files
+			_ = os.RemoveAll(a.work) // what remains is in a temporary directory
 		}
 	}()
 	if err := a.prepare(); err != nil {
@@ -94,22 +95,22 @@ func Run(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// audit is one at work.
+// audit is an audit in progress.
 type audit struct {
 	Config
 
 	began  time.Time
-	work   string // where the facts are
-	temp   bool   // and it is removed in the end
+	work   string // the directory of the facts
+	temp   bool   // work is temporary, and removed in the end
 	skip   []report.Selector
 	failOn []report.Selector
-	known  map[string]*facts.Page // of links out of scope, from an older audit
+	known  map[string]*facts.Page // targets of links out of scope, from an older audit
 
-	partial     string // why not all was visited; empty: it was
+	partial     string // why not everything was visited; empty means that it was
 	interrupted bool
 }
 
-// prepare looks at the arguments, and makes the directories.
+// prepare checks the arguments and creates the directories.
 func (a *audit) prepare() (err error) {
 	if a.skip, err = report.Selectors(a.Skip, false); err != nil {
 		return cli.Usagef("--skip: %w", err)
@@ -126,7 +127,7 @@ func (a *audit) prepare() (err error) {
 	}
 	a.work = filepath.Join(a.Dir, stateDir)
 	done := filepath.Join(a.Dir, jsonFile)
-	if _, err := os.Stat(done); err == nil { // one that goes on has no report yet
+	if _, err := os.Stat(done); err == nil { // an audit that can continue has no report yet
 		if !a.Options.Output.Overwrite {
 			return cli.IOf("%s has an audit that is done: add --overwrite to replace it, or give another directory and compare by --against %s", a.Dir, a.Dir)
 		}
@@ -140,7 +141,7 @@ func (a *audit) prepare() (err error) {
 			return cli.Write("--output", err)
 		}
 	}
-	if err = os.MkdirAll(a.Dir, 0o777); err == nil { // less what the user's mask forbids
+	if err = os.MkdirAll(a.Dir, 0o777); err == nil { // the umask of the user takes bits away
 		err = os.MkdirAll(a.work, 0o700)
 	}
 	if err != nil {
@@ -149,7 +150,7 @@ func (a *audit) prepare() (err error) {
 	return nil
 }
 
-// older is the audit to compare with; nil: there is none. What it knows of other sites is used again for a day.
+// older returns the audit to compare with, or nil. What that audit knows of other sites is reused for a day.
 func (a *audit) older() (*report.Report, error) {
 	if a.Against == "" {
 		return nil, nil
@@ -167,7 +168,7 @@ func (a *audit) older() (*report.Report, error) {
 	return old, nil
 }
 
-// crawl visits the site, or goes on with that.
+// crawl visits the site, or continues an earlier crawl.
 func (a *audit) crawl(ctx context.Context) error {
 	o, state, err := a.open()
 	if err != nil {
@@ -215,7 +216,7 @@ func (a *audit) crawl(ctx context.Context) error {
 	return nil
 }
 
-// open is what to crawl by, and the state of a crawl that goes on.
+// open returns the options of the crawl, and the state if a crawl continues.
 func (a *audit) open() (crawl.Options, *crawl.State, error) {
 	o := a.Options
 	if a.temp {
@@ -224,7 +225,7 @@ func (a *audit) open() (crawl.Options, *crawl.State, error) {
 	state, err := crawl.OpenState(crawl.StateConfig{Dir: a.work, Version: cli.Version(), Log: a.Log})
 	if errors.Is(err, fs.ErrNotExist) {
 		o.StateDir = a.work
-		_ = os.Remove(filepath.Join(a.work, factsName)) // of one that was killed before it began
+		_ = os.Remove(filepath.Join(a.work, factsName)) // of a run that was killed before its crawl began
 		return o, nil, nil
 	}
 	if err != nil {
@@ -235,10 +236,11 @@ func (a *audit) open() (crawl.Options, *crawl.State, error) {
 	return state.Options(), state, nil
 }
 
-// mostMemory is from where on garbage is collected more often, as 100,000 pages with 50 links need half of it.
+// mostMemory is the size of the heap, in bytes, above which garbage is collected more often. A site of 100,000 pages
+// with 50 links each needs half of it.
 const mostMemory = 400 << 20
 
-// judge makes a report of the facts.
+// judge applies the rules to the facts.
 func (a *audit) judge() (*report.Report, error) {
 	file, err := os.Open(filepath.Join(a.work, factsName))
 	if err != nil {
@@ -251,7 +253,7 @@ func (a *audit) judge() (*report.Report, error) {
 			site.Seeds = append(site.Seeds, u.String())
 		}
 	}
-	// A heap may double before it is collected; of a large site that is more than the rest of the machine may want to give.
+	// A heap may double before it is collected. For a large site that may be more than the machine can spare.
 	if limit := debug.SetMemoryLimit(-1); limit > mostMemory {
 		debug.SetMemoryLimit(mostMemory)
 		defer debug.SetMemoryLimit(limit)
@@ -262,7 +264,8 @@ func (a *audit) judge() (*report.Report, error) {
 	return report.New(site, a.began, a.partial, a.skip), nil
 }
 
-// write writes all forms into the directory, the one that says that the audit is done last, and one on Out.
+// write writes all forms of the report into the directory, last the one that marks the audit as done, and one form to
+// Out.
 func (a *audit) write(r *report.Report) error {
 	if a.Dir != "" {
 		for _, form := range report.Forms {

@@ -18,7 +18,7 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Labels of what is asked for beside the site, and the meta of how many redirects led there.
+// Labels of requests besides those of the site, and the metadata that counts redirects.
 const (
 	labelOutside = "audit-outside"
 	labelRobots  = "audit-robots"
@@ -26,16 +26,16 @@ const (
 	maxHops      = 10
 )
 
-// gatherer makes facts of pages as they come, and asks for what links lead to outside.
+// gatherer makes facts of the pages of the crawl, and requests the targets of links out of scope.
 type gatherer struct {
 	external bool
-	prefix   bool // links on the site's own hosts may be out of scope too
+	prefix   bool // the scope is a prefix, so links to the same host may be out of scope
 	known    map[string]*facts.Page
-	origins  sync.Map // whose robots.txt was asked for
-	reused   sync.Map // URLs of known whose facts were written
+	origins  sync.Map // those whose robots.txt was requested
+	reused   sync.Map // URLs of known whose facts were written again
 }
 
-// handle is the crawl's handler.
+// handle is the handler of the crawl.
 func (g *gatherer) handle(_ context.Context, p *crawl.Page) error {
 	switch {
 	case p.Label() == labelRobots:
@@ -53,7 +53,8 @@ func (g *gatherer) handle(_ context.Context, p *crawl.Page) error {
 	return p.Emit(f)
 }
 
-// judge tells whether a link leads out of scope, and if so has it asked for.
+// judge returns the kind of a link: kind, or one that says that the link leads out of scope. In that case it requests
+// the target if external is set.
 func (g *gatherer) judge(p *crawl.Page, url string, kind facts.Kind) facts.Kind {
 	if !g.prefix && strings.HasPrefix(url, facts.Origin(p.URL.String())+"/") {
 		return kind
@@ -74,23 +75,24 @@ func (g *gatherer) judge(p *crawl.Page, url string, kind facts.Kind) facts.Kind 
 	return facts.OutsideAnchor
 }
 
-// reuse writes what an older audit has found, once, and reports whether there is something.
+// reuse writes what an older audit knows of a URL, once, and reports whether it knows something.
 func (g *gatherer) reuse(p *crawl.Page, url string) bool {
 	f := g.known[url]
 	if f == nil {
 		return false
 	}
 	if _, again := g.reused.LoadOrStore(url, true); !again {
-		_ = p.Emit(f) // a page has room for it, or the link is asked for in the next audit
+		_ = p.Emit(f) // an error means a full page: the next audit checks the link
 	}
 	return true
 }
 
-// outside handles the answer to a link that leads out of scope: one by HEAD that says little is asked for by GET.
+// outside handles the response of a link's target out of scope. It repeats a HEAD request as GET if the response may
+// differ.
 func (g *gatherer) outside(p *crawl.Page) error {
 	f := facts.New(p)
 	f.Kind, f.Referrer, f.At = facts.Outside, "", p.FetchedAt.Unix()
-	hops, _ := strconv.Atoi(p.Meta(metaHops)) // zero if there are none
+	hops, _ := strconv.Atoi(p.Meta(metaHops)) // zero without metadata
 	again := []crawl.FollowOption{crawl.WithLabel(labelOutside), crawl.WithoutScope(), crawl.WithMeta(metaHops, strconv.Itoa(hops+1))}
 	switch {
 	case f.To != "" && hops < maxHops:
@@ -101,7 +103,7 @@ func (g *gatherer) outside(p *crawl.Page) error {
 	return p.Emit(f)
 }
 
-// refusesHead reports whether an answer to HEAD may be another to GET: many servers have no HEAD.
+// refusesHead reports whether GET may get another response than HEAD did. Many servers do not support HEAD.
 func refusesHead(f *facts.Page) bool {
 	switch f.Class {
 	case "protocol", "decode", "truncated", "timeout":
@@ -110,7 +112,7 @@ func refusesHead(f *facts.Page) bool {
 	return f.Status >= 400 && f.Status != http.StatusTooManyRequests
 }
 
-// askRobots has the robots.txt of a host read as a page, once.
+// askRobots requests the robots.txt of a host as a page, once.
 func (g *gatherer) askRobots(p *crawl.Page) {
 	origin := facts.Origin(p.URL.String())
 	if _, asked := g.origins.LoadOrStore(origin, true); !asked {
@@ -118,14 +120,14 @@ func (g *gatherer) askRobots(p *crawl.Page) {
 	}
 }
 
-// factsFile is the sink of facts. It writes those of records of which the handler was not told, too: what robots.txt
-// forbids.
+// factsFile is the sink of facts. For a record that no handler saw, such as that of a URL disallowed by robots.txt, it
+// writes facts made from the record.
 type factsFile struct {
 	record.Durable
 	name string
 }
 
-// Mark is how far the file is, under a name that stays when the directory moves.
+// Mark returns how far the file is committed, under a name that does not change when the directory moves.
 func (w factsFile) Mark() record.Position {
 	p := w.Durable.Mark()
 	p.Path = w.name
@@ -140,7 +142,7 @@ func (w factsFile) WriteItem(r *record.Record, item record.Item) error {
 	return w.Durable.(record.ItemSink).WriteItem(r, item) //nolint:forcetypeassert // it is made by crawl.Items
 }
 
-// Write takes a record.
+// Write writes facts for a record that has an error and no items.
 func (w factsFile) Write(r *record.Record) error {
 	if len(r.Items) > 0 || r.Error == nil {
 		return nil
@@ -153,10 +155,10 @@ func (w factsFile) Write(r *record.Record) error {
 	return w.WriteItem(r, record.Item{Value: f, JSON: text})
 }
 
-// factsName is the file of facts in the directory of a state.
+// factsName is the name of the file of facts, in the directory of the state.
 const factsName = "facts.jsonl"
 
-// openFacts opens the file of facts: anew, or where the state has it.
+// openFacts opens the file of facts: a new one, or, with a state, the existing one at the position in the state.
 func openFacts(dir string, state *crawl.State) (factsFile, error) {
 	var resume *record.Position
 	if state != nil {
@@ -167,10 +169,11 @@ func openFacts(dir string, state *crawl.State) (factsFile, error) {
 	return factsFile{file, factsName}, err
 }
 
-// maxAge is how long an answer of another site is used again.
+// maxAge is how long the response of another site may be reused.
 const maxAge = 24 * time.Hour
 
-// readKnown are the good answers of other sites in the facts of an older audit; none if they cannot be read.
+// readKnown returns the successful responses of other sites in the facts of an older audit, or nil if these cannot be
+// read.
 func readKnown(path string, now time.Time) map[string]*facts.Page {
 	file, err := os.Open(path)
 	if err != nil {

@@ -1,8 +1,9 @@
-// Package facts is what an audit keeps of each URL: small enough for a file line by line, and all that rules need. Of the
-// body nothing is kept.
+// Package facts is what an audit keeps of each URL: all that the rules need, and little enough for one line in a file.
+// It keeps nothing of the body.
 //
-// A [Reader] makes a [Page] of what the crawl has fetched. Links are texts that begin with their [Kind], without the
-// origin of the page if it is the same; long lists are compressed, as a sitemap has 50,000 URLs.
+// [Read], [ReadMap] and [ReadRobots] make a [Page] of what the crawl has fetched. Links are texts that begin with their
+// [Kind], without the origin if it is that of the page. Long lists are compressed, since a sitemap may have 50,000
+// URLs.
 package facts
 
 import (
@@ -17,73 +18,73 @@ import (
 	"strings"
 )
 
-// What a URL was asked for as.
+// The kinds of a Page.
 const (
-	Ordinary = ""        // a page of the site, or what one is made of
+	Ordinary = ""        // a page of the site, or a resource of one
 	Outside  = "outside" // the target of a link that leads out of scope
 	Map      = "sitemap"
 	Feed     = "feed"
 	Robots   = "robots" // the robots.txt of a host
 )
 
-// Page is what is known of one URL.
+// Page is what is known of a URL.
 type Page struct {
 	URL      string `json:"url"`
 	Kind     string `json:"kind,omitempty"`
-	Method   string `json:"method,omitempty"` // empty: GET
+	Method   string `json:"method,omitempty"` // empty means GET
 	Status   int    `json:"status,omitempty"`
 	Class    string `json:"class,omitempty"` // of the error, as in records
 	Message  string `json:"message,omitempty"`
-	Wall     bool   `json:"wall,omitempty"` // a refusal with the marks of a wall against robots
-	To       string `json:"to,omitempty"`   // where it redirects
+	Wall     bool   `json:"wall,omitempty"` // a refusal that looks like a defense against robots
+	To       string `json:"to,omitempty"`   // where it redirects to
 	Type     string `json:"type,omitempty"` // media type
 	Referrer string `json:"from,omitempty"`
 	Size     int64  `json:"size,omitempty"`
-	Millis   int64  `json:"ms,omitempty"` // from the request to the last byte
+	Millis   int64  `json:"ms,omitempty"` // from the request to the last byte, in milliseconds
 	Cut      bool   `json:"cut,omitempty"`
-	At       int64  `json:"at,omitempty"` // when, in seconds since 1970; of other sites
+	At       int64  `json:"at,omitempty"` // of Outside: when it was fetched, in seconds since 1970
 	Digest   string `json:"digest,omitempty"`
 
 	HTML *HTML `json:"html,omitempty"`
-	// Links of a page, or the URLs that a sitemap lists; see [Link].
+	// Links are those of a page, or the URLs that a sitemap lists; see [Link].
 	Links Strings `json:"links,omitempty"`
-	// Alternated are the URLs of a sitemap that have other languages there.
+	// Alternated are the URLs of a sitemap for which it lists other languages.
 	Alternated Strings `json:"alternated,omitempty"`
 	// Problems of a sitemap or robots.txt, in words.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// HTML is what is known of an HTML page with a status of 200.
+// HTML is what is known of an HTML page with the status 200.
 type HTML struct {
-	Titles, Descriptions, Headings []string    `json:",omitempty"` // at most maxTexts; headings are h1
-	TitleBelow                     bool        `json:",omitempty"` // a title element stands in the body
+	Titles, Descriptions, Headings []string    `json:",omitempty"` // at most maxTexts of each; headings are h1
+	TitleBelow                     bool        `json:",omitempty"` // a title element is in the body
 	Lang                           string      `json:",omitempty"`
 	Canonicals                     []Canonical `json:",omitempty"`
 	Languages                      []Alternate `json:",omitempty"` // hreflang
 	Meta, Header                   []string    `json:",omitempty"` // directives for robots, in lower case
-	Refresh                        string      `json:",omitempty"` // where a meta refresh leads
-	IDs                            Hashes      `json:",omitempty"` // what fragments can name
+	Refresh                        string      `json:",omitempty"` // the target of a meta refresh
+	IDs                            Hashes      `json:",omitempty"` // what a fragment can name
 	NoAlt, Mixed, BadLinks         Sample      `json:",omitzero"`
 	NoText, Forms, LocalLinks      Sample      `json:",omitzero"`
 	BadJSON                        Sample      `json:",omitzero"`
-	Words                          int         `json:",omitempty"` // without navigation and footers
-	Empty                          bool        `json:",omitempty"` // nothing to read or to look at
+	Words                          int         `json:",omitempty"` // of text outside of navigation and footers
+	Empty                          bool        `json:",omitempty"` // neither text nor media
 	Filler                         bool        `json:",omitempty"` // lorem ipsum
-	Sim                            uint64      `json:",omitempty"` // fingerprint of the main text
+	Sim                            uint64      `json:",omitempty"` // SimHash of the main text
 	Protected                      Protection  `json:",omitempty"`
 }
 
 // Canonical is a canonical URL that a page names.
 type Canonical struct {
-	Raw   string // as it is written
-	URL   string // resolved; empty: it is none
+	Raw   string // as written
+	URL   string // resolved; empty if it is no URL
 	Where string // "head", "body" or "header"
 }
 
-// Alternate is a page in another language.
+// Alternate is a translation that a page names.
 type Alternate struct{ Code, Raw, URL string }
 
-// Protection is the set of security headers that a response has.
+// Protection is the set of security headers of a response.
 type Protection uint8
 
 // The security headers.
@@ -95,7 +96,7 @@ const (
 	ReferrerPolicy
 )
 
-// Sample is a count and the first few.
+// Sample counts texts and keeps the first few.
 type Sample struct {
 	N     int      `json:",omitempty"`
 	First []string `json:",omitempty"`
@@ -104,10 +105,10 @@ type Sample struct {
 const (
 	maxSample = 5
 	maxTexts  = 5
-	maxText   = 400 // bytes of a title, a detail, a fragment
+	maxText   = 400 // bytes of a title, a detail or a fragment
 )
 
-// Add counts s.
+// Add counts s, and keeps it if there is room.
 func (t *Sample) Add(s string) {
 	if t.N++; len(t.First) < maxSample && !slices.Contains(t.First, clip(s)) {
 		t.First = append(t.First, clip(s))
@@ -123,20 +124,20 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:maxText], "") + "…"
 }
 
-// Kind is how a page links.
+// Kind is how a page links to a URL.
 type Kind byte
 
-// The kinds. Capital letters are links that lead out of scope.
+// The kinds. A capital letter means that the link leads out of scope.
 const (
-	Anchor          Kind = 'a' // what a reader can click, and frames
-	Named           Kind = 'l' // named by link elements, headers and the like
+	Anchor          Kind = 'a' // a link to click, or a frame
+	Named           Kind = 'l' // named by a link element, a header and the like
 	Resource        Kind = 'r'
 	OutsideAnchor   Kind = 'A'
 	OutsideResource Kind = 'R'
-	Unchecked       Kind = 'u' // out of scope by the wish of the user
+	Unchecked       Kind = 'u' // out of scope because the user excludes it
 )
 
-// Link is a link as text: kind, URL without origin if that is the page's, and fragment.
+// Link encodes a link as text: its kind, its URL without origin if the URL has that origin, and its fragment.
 func Link(kind Kind, origin, url, fragment string) string {
 	if rest, same := strings.CutPrefix(url, origin); same && strings.HasPrefix(rest, "/") {
 		url = rest
@@ -147,7 +148,7 @@ func Link(kind Kind, origin, url, fragment string) string {
 	return string(kind) + url
 }
 
-// ParseLink is the reverse. It takes any text.
+// ParseLink decodes what Link has encoded. It accepts any text.
 func ParseLink(text, origin string) (kind Kind, url, fragment string) {
 	if text == "" {
 		return 0, "", ""
@@ -160,7 +161,7 @@ func ParseLink(text, origin string) (kind Kind, url, fragment string) {
 	return kind, url, fragment
 }
 
-// Origin is the scheme and host of a canonical URL.
+// Origin returns the scheme and host of a canonical URL, or "" if it has no scheme.
 func Origin(url string) string {
 	from := strings.Index(url, "://") + len("://")
 	if from < len("://") {
@@ -172,16 +173,16 @@ func Origin(url string) string {
 	return url
 }
 
-// Strings is a list whose JSON is compressed if it is long.
+// Strings is a list that is compressed in JSON if it is long.
 type Strings []string
 
-// longList is the size from which that is worth it, in bytes.
+// longList is the size in bytes from which compression is worth it.
 const longList = 2 << 10
 
-// maxList bounds a list that is read, in bytes.
+// maxList bounds a compressed list that is read, in bytes.
 const maxList = 64 << 20
 
-// MarshalJSON writes an array, or a text: base64 of deflated lines.
+// MarshalJSON returns an array, or for a long list a string: base64 of deflated lines.
 func (s Strings) MarshalJSON() ([]byte, error) {
 	text := strings.Join(s, "\n")
 	if len(text) < longList {
@@ -189,15 +190,15 @@ func (s Strings) MarshalJSON() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	w, err := flate.NewWriter(&b, flate.BestSpeed)
-	if err != nil { // the level is one
+	if err != nil { // impossible: the level is valid
 		return nil, err
 	}
-	_, _ = io.WriteString(w, text) // a buffer takes all
+	_, _ = io.WriteString(w, text) // a Buffer never fails
 	_ = w.Close()
 	return json.Marshal(b.Bytes())
 }
 
-// UnmarshalJSON reads either.
+// UnmarshalJSON decodes both forms.
 func (s *Strings) UnmarshalJSON(data []byte) error {
 	if len(data) == 0 || data[0] != '"' {
 		return json.Unmarshal(data, (*[]string)(s))
@@ -214,10 +215,10 @@ func (s *Strings) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Hashes is a set of texts of which 32 bits each are known: one in four billion is taken for another.
+// Hashes is a set of texts that keeps 32 bits of each: one text in four billion is mistaken for another.
 type Hashes []uint32
 
-// HashesOf is the set of texts.
+// HashesOf returns the set of texts.
 func HashesOf(texts []string) Hashes {
 	h := make(Hashes, len(texts))
 	for i, text := range texts {
@@ -229,7 +230,7 @@ func HashesOf(texts []string) Hashes {
 
 func hash(s string) uint32 {
 	f := fnv.New32a()
-	_, _ = io.WriteString(f, s) // it never fails
+	_, _ = io.WriteString(f, s) // a hash never fails
 	return f.Sum32()
 }
 
@@ -239,7 +240,7 @@ func (h Hashes) Has(text string) bool {
 	return found
 }
 
-// MarshalText writes base64.
+// MarshalText encodes the set as base64.
 func (h Hashes) MarshalText() ([]byte, error) {
 	raw := make([]byte, 0, 4*len(h))
 	for _, x := range h {
@@ -248,7 +249,7 @@ func (h Hashes) MarshalText() ([]byte, error) {
 	return base64.RawStdEncoding.AppendEncode(nil, raw), nil
 }
 
-// UnmarshalText reads it.
+// UnmarshalText decodes what MarshalText has encoded.
 func (h *Hashes) UnmarshalText(text []byte) error {
 	raw, err := base64.RawStdEncoding.AppendDecode(nil, text)
 	if err != nil {

@@ -24,15 +24,15 @@ import (
 const (
 	maxAnchors = 20_000
 	maxCodes   = 500
-	// maxDirectives bounds those for robots.
+	// maxDirectives bounds the directives for robots.
 	maxDirectives = 20
-	// maxProblems bounds what is told of one robots.txt.
+	// maxProblems bounds the problems of a robots.txt.
 	maxProblems = 20
-	// maxFragment bounds fragments that are looked for, in bytes.
+	// maxFragment is the length in bytes above which a fragment is not checked.
 	maxFragment = 2000
 )
 
-// New is what is known of any page, without what is in it.
+// New returns what is known of any page, without its content.
 func New(p *crawl.Page) *Page {
 	f := &Page{
 		URL: p.URL.String(), Status: p.Status, To: p.RedirectTo, Type: p.ContentType, Referrer: p.Referrer,
@@ -51,7 +51,7 @@ func New(p *crawl.Page) *Page {
 	return f
 }
 
-// walls are marks in headers, and words in bodies, of what keeps robots out.
+// walls and wallWords are headers, and words in bodies, of responses that keep robots out.
 var (
 	walls     = []string{"Cf-Mitigated", "X-Datadome", "X-Sucuri-Block", "X-Amzn-Waf-Action", "X-Px-Captcha"}
 	wallWords = regexp.MustCompile(`(?i)captcha|cf-challenge|challenge-platform|just a moment\.\.\.|checking your browser|are you a robot|bot detection`)
@@ -61,7 +61,7 @@ func walled(h http.Header, body []byte) bool {
 	return slices.ContainsFunc(walls, func(name string) bool { return h.Get(name) != "" }) || wallWords.Match(body[:min(len(body), 64<<10)])
 }
 
-// ReadRobots looks at a robots.txt.
+// ReadRobots returns the facts of a robots.txt and its faults.
 func ReadRobots(p *crawl.Page) *Page {
 	f := New(p)
 	if f.Kind = Robots; p.Status != http.StatusOK {
@@ -73,7 +73,7 @@ func ReadRobots(p *crawl.Page) *Page {
 	return f
 }
 
-// ReadMap reads the URLs of a sitemap.
+// ReadMap returns the facts of a sitemap or a feed, with the URLs that a sitemap lists.
 func ReadMap(p *crawl.Page) *Page {
 	f := New(p)
 	f.Kind = Map
@@ -107,22 +107,23 @@ func ReadMap(p *crawl.Page) *Page {
 	return f
 }
 
-// reading is one HTML page while it is read.
+// reading is an HTML page that is being read.
 type reading struct {
 	*HTML
 
 	page   *crawl.Page
 	url    canonical.URL
-	secure bool // what the page loads by http is refused: it came by https
+	secure bool // by https, so that a browser refuses resources by http
 	judge  func(url string, kind Kind) Kind
 	links  map[string]bool
 	list   []string
 	ids    []string
 
-	named, nameless string // the last link with text, and one without that is not noted yet
+	named, nameless string // the last link with text, and one without that is still to be noted
 }
 
-// Read reads an HTML page. judge tells of a link whether it leads out of scope.
+// Read returns the facts of an HTML page. judge returns the kind of a link, which says whether the link leads out of
+// scope.
 func Read(p *crawl.Page, judge func(url string, kind Kind) Kind) *Page {
 	f := New(p)
 	if f.Type != "text/html" && f.Type != "application/xhtml+xml" || p.Status != http.StatusOK {
@@ -139,7 +140,7 @@ func Read(p *crawl.Page, judge func(url string, kind Kind) Kind) *Page {
 		}
 	}
 	r.bare("")
-	for _, to := range p.Links() { // whatever else the crawl takes for a link
+	for _, to := range p.Links() { // other links of the crawl
 		r.link(to, "", Named)
 	}
 	r.text()
@@ -148,7 +149,8 @@ func Read(p *crawl.Page, judge func(url string, kind Kind) Kind) *Page {
 	return f
 }
 
-// link notes a link, once for each fragment. What is in the page both with and without one counts twice, which is no harm.
+// link adds a link, once for each fragment. A link that occurs with and without a fragment may be added twice, which
+// does no harm.
 func (r *reading) link(to, fragment string, kind Kind) {
 	if to == "" || len(r.list) >= maxAnchors {
 		return
@@ -164,7 +166,7 @@ func (r *reading) link(to, fragment string, kind Kind) {
 	}
 }
 
-// header reads what the header says of the page.
+// header reads the headers of the response.
 func (r *reading) header() {
 	h := r.page.Header
 	for _, value := range h.Values("X-Robots-Tag") {
@@ -192,13 +194,13 @@ func (r *reading) protected(by Protection, is bool) {
 	}
 }
 
-// policy reads a Content-Security-Policy. With upgrade-insecure-requests nothing of the page is asked for without encryption.
+// policy reads a Content-Security-Policy. With upgrade-insecure-requests no resource is requested without encryption.
 func (r *reading) policy(text string) {
 	r.protected(CSP, text != "")
 	r.secure = r.secure && !strings.Contains(strings.ToLower(text), "upgrade-insecure-requests")
 }
 
-// resolve is a reference in a header as a canonical URL; empty: it is none.
+// resolve resolves a reference to a canonical URL; "" if it is none.
 func (r *reading) resolve(ref string) string {
 	u, err := r.url.Resolve(ref)
 	if err != nil {
@@ -207,7 +209,7 @@ func (r *reading) resolve(ref string) string {
 	return u.String()
 }
 
-// directives appends those of a text to list that are for search engines.
+// directives appends the directives in text that apply to search engines. addressed says that text may name a robot.
 func directives(list []string, text string, addressed bool) []string {
 	for word := range extract.Directives(text, "googlebot", addressed) {
 		switch {
@@ -221,7 +223,7 @@ func directives(list []string, text string, addressed bool) []string {
 	return list
 }
 
-// text appends a text of a page, if there is room.
+// text appends a text to list, if there is room.
 func text(list []string, s string) []string {
 	if len(list) >= maxTexts {
 		return list
@@ -229,7 +231,7 @@ func text(list []string, s string) []string {
 	return append(list, clip(s))
 }
 
-// element reads one of the head or the body, which a parser tells apart.
+// element reads an element. part is "head" or "body", as the parser has divided them.
 func (r *reading) element(e crawl.Element, part string) {
 	if id := e.Attr("id"); id != "" && len(r.ids) < maxAnchors {
 		r.ids = append(r.ids, id)
@@ -253,7 +255,7 @@ func (r *reading) element(e crawl.Element, part string) {
 			}
 		}
 	case "h1":
-		if words := strings.TrimSpace(strings.TrimSuffix(e.Text(), "¶")); words != "" { // the sign is a link to the heading
+		if words := strings.TrimSpace(strings.TrimSuffix(e.Text(), "¶")); words != "" { // a link to the heading
 			r.Headings = text(r.Headings, words)
 		} else if alt := e.First("img[alt]"); alt.OK() {
 			r.Headings = text(r.Headings, alt.Attr("alt"))
@@ -274,7 +276,7 @@ func (r *reading) element(e crawl.Element, part string) {
 func (r *reading) meta(e crawl.Element, part string) {
 	content := e.Attr("content")
 	switch name := strings.ToLower(cmp.Or(e.Attr("name"), e.Attr("http-equiv"))); {
-	case name == "robots", name == "googlebot" && part == "head": // search engines heed the first wherever it is
+	case name == "robots", name == "googlebot" && part == "head": // search engines obey robots anywhere
 		r.Meta = directives(r.Meta, content, false)
 	case part != "head":
 	case name == "description":
@@ -290,7 +292,7 @@ func (r *reading) meta(e crawl.Element, part string) {
 	}
 }
 
-// related notes the canonical URL or a translation that a link element or a header names.
+// related adds the canonical URL or the translation that a link element or a header names.
 func (r *reading) related(rel, code, raw, to, where string) {
 	switch strings.ToLower(rel) {
 	case "canonical":
@@ -304,7 +306,7 @@ func (r *reading) related(rel, code, raw, to, where string) {
 	}
 }
 
-// resource notes a part of the page; loaded says that a browser fetches it by itself.
+// resource adds a resource of the page. loaded says that a browser fetches it by itself.
 func (r *reading) resource(e crawl.Element, attribute string, loaded bool) {
 	to := e.URL(attribute)
 	if e.Name() == "iframe" {
@@ -317,7 +319,7 @@ func (r *reading) resource(e crawl.Element, attribute string, loaded bool) {
 	}
 }
 
-// load notes what a browser fetches by itself, if it does not because the page is encrypted.
+// load notes a resource that a browser refuses to fetch because the page is encrypted and the resource is not.
 func (r *reading) load(to string) {
 	if r.secure && strings.HasPrefix(to, "http://") && !Local(to) {
 		r.Mixed.Add(to)
@@ -339,7 +341,7 @@ func (r *reading) media(e crawl.Element, name string) {
 	}
 }
 
-// jsonld notes a block that is no JSON.
+// jsonld notes a block of JSON-LD that is not valid JSON.
 func (r *reading) jsonld(e crawl.Element) {
 	_, block, _ := strings.Cut(e.HTML(), ">")
 	block = strings.TrimSpace(strings.TrimSuffix(block, "</script>"))
@@ -351,13 +353,13 @@ func (r *reading) jsonld(e crawl.Element) {
 	}
 }
 
-// typo is the beginning of what was to be a URL with a scheme, whole that of one.
+// typo matches the beginning of a mistyped URL with a scheme, and whole that of a correct one.
 var (
 	typo  = regexp.MustCompile(`(?i)^(?:h?tt?ps?|hh?ttt?pp?s?)(?:://|:/*$|;//|//)`)
 	whole = regexp.MustCompile(`(?i)^https?://`)
 )
 
-// anchor notes a link that a reader can click.
+// anchor adds a link that a reader can click.
 func (r *reading) anchor(e crawl.Element) {
 	if name := e.Attr("name"); name != "" && len(r.ids) < maxAnchors {
 		r.ids = append(r.ids, name)
@@ -393,8 +395,8 @@ func (r *reading) anchor(e crawl.Element) {
 	r.bare("")
 }
 
-// bare notes a link without text, unless the one before it or behind it leads to the same place and has text: of a link that
-// is not closed, and of one in another, parsers make an empty one more.
+// bare notes a link without text, unless the link before or after it leads to the same place and has text. For a link
+// that is not closed, or one within another, parsers make an additional empty link.
 func (r *reading) bare(href string) {
 	if r.nameless != "" && r.nameless != href {
 		r.NoText.Add(r.nameless)
@@ -404,7 +406,7 @@ func (r *reading) bare(href string) {
 	}
 }
 
-// local is a URL of the machine of whoever follows it.
+// local matches a URL of the machine of whoever follows it.
 var local = regexp.MustCompile(`^https?://(?:(?:[^/?]*\.)?localhost|127\.[\d.]+|0\.0\.0\.0|\[::1\])(?:[:/?]|$)`)
 
 // Local reports whether a canonical URL leads to the machine of whoever follows it.
@@ -412,10 +414,10 @@ func Local(to string) bool { return local.MatchString(to) }
 
 var readers = sync.Pool{New: func() any { return new(neardup.Reader) }}
 
-// filler is the text that designers put where one is to come.
+// filler matches the text that designers use as a placeholder.
 var filler = regexp.MustCompile(`(?i)\blorem ipsum dolor sit amet\b`)
 
-// text reads how much there is to read, and what selectors find.
+// text reads how much there is to read on the page, and what needs selectors.
 func (r *reading) text() {
 	body := r.page.First("body")
 	words := body.Text()

@@ -17,26 +17,26 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
-// Form is a file of a report.
+// Form is a file of the report: its name, and a function that writes it.
 type Form struct {
 	Name  string
 	Write func(*Report, io.Writer) error
 }
 
-// Forms are those that are written into a directory. The last says that the audit is done.
+// Forms are the files that are written into a directory. The last one marks the audit as done.
 var Forms = []Form{{"report.html", WriteHTML}, {"findings.csv", WriteCSV}, {"junit.xml", WriteJUnit}, {"audit.json", WriteJSON}}
 
-// WriteJSON writes all there is.
+// WriteJSON writes the whole report.
 func WriteJSON(r *Report, w io.Writer) error { return cli.WriteJSON(w, r) }
 
-// WriteCSV writes a line for each finding, those that are mended behind the others.
+// WriteCSV writes a line for each finding, the fixed ones last.
 func WriteCSV(r *Report, w io.Writer) error {
 	out := csv.NewWriter(w)
 	rows := [][]string{{"rule", "severity", "state", "url", "about", "detail", "pages", "where"}}
 	for _, f := range slices.Concat(r.Findings, r.Fixed) {
 		row := []string{f.Rule, string(f.Severity), f.State, f.URL, f.About, f.Detail, strconv.Itoa(f.Pages), strings.Join(f.Where, " ")}
 		for i, s := range row {
-			if row[i] = cli.Clean(s); s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) { // a spreadsheet would take it for a formula
+			if row[i] = cli.Clean(s); s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) { // no formula
 				row[i] = "'" + row[i]
 			}
 		}
@@ -63,14 +63,14 @@ var (
 	})
 )
 
-// The forms for people are bounded: so many findings of each rule, as the templates have it too, and so many pages of each.
+// Bounds of the forms for people: findings per rule, as in the templates, and pages per finding.
 const (
 	htmlFindings = 50
 	htmlWhere    = 5
 	textWhere    = 3
 )
 
-// section is a rule with what it has found, and how much of that the page for a browser shows.
+// section is a rule with its findings, and the findings that the HTML page shows.
 type section struct {
 	Count
 
@@ -78,23 +78,23 @@ type section struct {
 	Open          bool
 }
 
-// group are the rules of one group, or the findings of one severity.
+// group is the rules of one group, or those of one severity, with their findings.
 type group struct {
 	Name              string
-	N, Rules, Failing int // findings, rules that have some, and rules that fail the audit
+	N, Rules, Failing int // findings, rules with findings, and rules that fail the audit
 	Sections          []section
 }
 
-// view is a report as templates see it.
+// view is a report as the templates see it.
 type view struct {
 	*Report
 
 	Dir             string
-	Groups          []group // severities
-	Suites          []group // groups of rules, with those that have found nothing
+	Groups          []group // by severity
+	Suites          []group // groups of rules, including rules without findings
 	Mended          []rules.Finding
 	Where           int
-	Clean, Failures int // rules
+	Clean, Failures int // numbers of rules
 }
 
 func (r *Report) view(dir string) *view {
@@ -124,27 +124,27 @@ func (g *group) add(s section) {
 	g.N, g.Rules, g.Failing = g.N+s.N, g.Rules+min(s.N, 1), g.Failing+min(s.Failing, 1)
 }
 
-// WriteHTML writes one page without scripts, with everything in it.
+// WriteHTML writes one HTML page without scripts that has everything in it.
 func WriteHTML(r *Report, w io.Writer) error { return page().Execute(w, r.view("")) }
 
-// WriteJUnit writes a test for each rule, of which one fails that has findings which fail the audit.
+// WriteJUnit writes a test for each rule. The test fails if the rule has findings that fail the audit.
 func WriteJUnit(r *Report, w io.Writer) error {
 	return texts().ExecuteTemplate(w, "junit.xml", r.view(""))
 }
 
-// WriteText writes a summary for a terminal.
+// WriteText writes a summary for a terminal. dir is the directory of the files; "" means that there are none.
 func WriteText(r *Report, w io.Writer, dir string) error {
 	return texts().ExecuteTemplate(w, "report.txt", r.view(dir))
 }
 
-// escaped is text in XML.
+// escaped escapes text for XML.
 func escaped(s string) string {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // it never fails
+	_ = xml.EscapeText(&b, []byte(s)) // a Builder never fails
 	return strings.ReplaceAll(b.String(), "&#xA;", "\n")
 }
 
-// lines are findings as text, at most most of them.
+// lines returns findings as text, at most most of them.
 func lines(list []rules.Finding, most int, indent string) string {
 	var b strings.Builder
 	for _, f := range list[:min(len(list), most)] {

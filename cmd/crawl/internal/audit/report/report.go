@@ -1,5 +1,5 @@
 // Package report is what an audit has found, in all its forms: text for a terminal, a page for a browser, CSV, JSON and
-// JUnit; what is new and what is mended since an older audit; and which findings fail the audit.
+// JUnit. It also has what is new and what is fixed since an older audit, and which findings fail the audit.
 package report
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/treadlight/crawl/internal/document/spelling"
 )
 
-// Report is all that an audit says. Its JSON is the file audit.json.
+// Report is the result of an audit. Its JSON is the file audit.json.
 type Report struct {
 	Version  int       `json:"version"`
 	Seeds    []string  `json:"seeds"`
 	Began    time.Time `json:"began"`
-	Partial  string    `json:"partial,omitempty"` // why not all was visited; empty: it was
-	External bool      `json:"external"`          // links to other sites were asked for
+	Partial  string    `json:"partial,omitempty"` // why not everything was visited; empty means that it was
+	External bool      `json:"external"`          // links to other sites were checked
 
 	Totals  rules.Totals `json:"totals"`
 	Counts  []Count      `json:"counts"`
@@ -38,10 +38,10 @@ type Report struct {
 // Measured is a page and a number.
 type Measured = rules.Measured
 
-// version is that of the JSON.
+// version is the version of the JSON.
 const version = 1
 
-// Count is how often a rule has found something.
+// Count is a rule and how many findings it has.
 type Count struct {
 	rules.Rule
 
@@ -50,18 +50,18 @@ type Count struct {
 	Failing int `json:"failing,omitempty"`
 }
 
-// Against counts what has changed since an older audit.
+// Against counts the changes since an older audit.
 type Against struct {
 	Began     time.Time `json:"began"`
 	New       int       `json:"new"`
 	Remaining int       `json:"remaining"`
-	Fixed     int       `json:"fixed"` // not found any more, or not visited
+	Fixed     int       `json:"fixed"` // no longer found, or not visited
 }
 
-// longest is how many of the slowest and heaviest pages are told.
+// longest is how many of the slowest and heaviest pages the report lists.
 const longest = 10
 
-// New makes a report of a site, without what skip selects.
+// New returns the report of a site, without findings that skip selects.
 func New(s *rules.Site, began time.Time, partial string, skip []Selector) *Report {
 	r := &Report{Version: version, Seeds: s.Seeds, Began: began.UTC().Truncate(time.Second), Partial: partial, External: s.External, Totals: s.Totals}
 	r.Slowest, r.Heavy = s.Extremes(longest)
@@ -69,7 +69,8 @@ func New(s *rules.Site, began time.Time, partial string, skip []Selector) *Repor
 	return r
 }
 
-// Compare says of each finding whether an older audit has it, and keeps what only that has.
+// Compare marks each finding as new or remaining against an older audit. It keeps the findings of only that audit as
+// fixed.
 func (r *Report) Compare(old *Report) {
 	before := make(map[string]bool, len(old.Findings))
 	for i := range old.Findings {
@@ -97,13 +98,15 @@ func (r *Report) Compare(old *Report) {
 	r.Against = a
 }
 
-// fails reports whether a finding fails the audit: with the word new, only one that an older audit has not.
+// fails reports whether a finding fails the audit. With the word new in failOn, a finding that the older audit has does
+// not.
 func fails(failOn []Selector, f *rules.Finding) bool {
 	onlyNew := slices.ContainsFunc(failOn, func(s Selector) bool { return s.fresh })
 	return (!onlyNew || f.State != "remaining") && selected(failOn, f)
 }
 
-// Finish counts findings, and those that fail the audit. They stand in the order of the table.
+// Finish counts the findings by rule, and those that fail the audit. It relies on their order, which is that of the
+// table.
 func (r *Report) Finish(failOn []Selector) {
 	left := r.Findings
 	for i := range rules.Table {
@@ -121,7 +124,7 @@ func (r *Report) Finish(failOn []Selector) {
 	}
 }
 
-// Read reads the JSON of an audit.
+// Read reads the JSON file of an audit.
 func Read(path string) (*Report, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -138,16 +141,16 @@ func Read(path string) (*Report, error) {
 	return &r, nil
 }
 
-// Selector is what a flag selects findings by.
+// Selector selects findings, as a flag says.
 type Selector struct {
 	severity rules.Severity
 	rule     string
 	url      *regexp.Regexp
-	fresh    bool // only what an older audit has not
+	fresh    bool // the word new: only findings that an older audit does not have
 }
 
-// Selectors reads words: a rule, RULE=REGEXP for URLs, a severity, which stands for the graver ones too, and with words the
-// words new and none.
+// Selectors parses the values of a flag. Each is a rule, RULE=REGEXP for URLs, or a severity, which includes more
+// severe ones. If words is true, the words new and none are allowed too.
 func Selectors(list []string, words bool) (all []Selector, err error) {
 	for _, word := range list {
 		var s Selector

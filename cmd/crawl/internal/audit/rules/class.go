@@ -10,26 +10,26 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
 )
 
-// verdict is what a link to a URL is worth.
+// verdict is the result of checking the target of a link.
 type verdict int
 
 const (
-	unknown   verdict = iota // it was not asked for
-	fine                     // it is there
+	unknown   verdict = iota // it was not requested
+	fine                     // it exists
 	moved                    // it redirects
-	broken                   // it is not there
-	failing                  // its server fails, for now or for long
-	unclear                  // whether it is there was not to be learned: a wall, a login, no answer in time
-	forbidden                // robots.txt keeps it from crawlers
+	broken                   // it does not exist
+	failing                  // its server fails, for now or permanently
+	unclear                  // it may exist: a defense against robots, a login, no response in time
+	forbidden                // robots.txt disallows it
 )
 
-// refusals are statuses of what is there for some, or not.
+// refusals are statuses of URLs that may exist for others.
 var refusals = []int{
 	http.StatusUnauthorized, http.StatusForbidden, http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusProxyAuthRequired,
 	http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusUnavailableForLegalReasons, 999,
 }
 
-// judge says what an answer is worth, and why in words.
+// judge returns the verdict on a response, and the reason in words.
 func judge(f *facts.Page) (verdict, string) {
 	if f == nil {
 		return unknown, ""
@@ -59,10 +59,11 @@ func judge(f *facts.Page) (verdict, string) {
 	return unclear, text
 }
 
-// badCertificate tells a certificate of another name, or of another time, from what may be the fault of this machine.
+// badCertificate matches the errors of a certificate for another name or another time. Other errors may be the fault of
+// this machine.
 var badCertificate = regexp.MustCompile(`valid for|expired|any names|IP SANs`)
 
-// judgeError is the verdict on what did not answer.
+// judgeError returns the verdict on a request without a response.
 func judgeError(f *facts.Page) (verdict, string) {
 	why := f.Message
 	switch f.Class {
@@ -84,7 +85,7 @@ func judgeError(f *facts.Page) (verdict, string) {
 	return unclear, why
 }
 
-// said is a status in words.
+// said returns a status in words.
 func said(status int) string {
 	if text := http.StatusText(status); text != "" {
 		return fmt.Sprintf("%d %s", status, text)

@@ -17,14 +17,14 @@ import (
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
-// indexable reports whether a search engine would list a page as itself.
+// indexable reports whether a search engine would list a page under its own URL.
 func (n *node) indexable() bool {
 	h := n.page.HTML
 	return h != nil && !noindexed(h) && (h.Refresh == "" || h.Refresh == n.url) &&
 		!slices.ContainsFunc(canonicalsOf(h), func(to facts.Canonical) bool { return to.URL != "" && to.URL != n.url })
 }
 
-// noindexed reports whether a page asks not to be indexed. Nil does not.
+// noindexed reports whether a page has the directive noindex. It is false for nil.
 func noindexed(h *facts.HTML) bool {
 	return h != nil && (slices.Contains(h.Meta, "noindex") || slices.Contains(h.Header, "noindex"))
 }
@@ -34,16 +34,16 @@ func translates(h *facts.HTML, url string) bool {
 	return slices.ContainsFunc(h.Languages, func(a facts.Alternate) bool { return a.URL == url })
 }
 
-// absolute reports whether a reference has a scheme.
+// absolute reports whether a reference begins with http:// or https://.
 func absolute(ref string) bool {
 	ref = strings.ToLower(ref)
 	return strings.HasPrefix(ref, "http://") || strings.HasPrefix(ref, "https://")
 }
 
 var (
-	// home is the URL of a home page.
+	// home matches the URL of a home page.
 	home = regexp.MustCompile(`^\w+://[^/?]*/(?:(?:[^?]*/)?(?:index|default)\.[^/?]*)?(?:\?.*)?$`)
-	// notFound is the title of a page that says that there is none.
+	// notFound matches the title of a page that says that a page was not found.
 	notFound = regexp.MustCompile(`(?i)\b(?:page|file|document|site) (?:was |is |could )?(?:not|no longer) (?:be )?(?:found|available|exist)|^(?:error )?404\b|\bnot found\b.*\b404\b|\b404\b.*\bnot found\b|seite (?:wurde )?nicht gefunden|page introuvable|página no encontrada`)
 )
 
@@ -51,7 +51,7 @@ func titles(h *facts.HTML) []string       { return h.Titles }
 func descriptions(h *facts.HTML) []string { return h.Descriptions }
 func headings(h *facts.HTML) []string     { return h.Headings }
 
-// first is the first text of a list; empty: there is none.
+// first returns the first text of a list, or "".
 func first(list []string) string {
 	if len(list) == 0 {
 		return ""
@@ -59,7 +59,7 @@ func first(list []string) string {
 	return list[0]
 }
 
-// size is a number of bytes in words.
+// size returns a number of bytes in words.
 func size(n int64) string {
 	if n >= 10<<20 {
 		return fmt.Sprintf("%d MiB", n>>20)
@@ -67,7 +67,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d KiB", n>>10)
 }
 
-// several finds pages that have more than one of a text.
+// several finds pages with more than one of a kind of text.
 func several(of func(*facts.HTML) []string) query {
 	return on(pages, func(r *row) (string, bool) {
 		list := of(r.html)
@@ -75,7 +75,7 @@ func several(of func(*facts.HTML) []string) query {
 	})
 }
 
-// long finds pages whose first text is longer than so many characters.
+// long finds pages whose first text of a kind has more than limit characters.
 func long(of func(*facts.HTML) []string, limit int) query {
 	return on(indexable, func(r *row) (string, bool) {
 		text := first(of(r.html))
@@ -84,11 +84,11 @@ func long(of func(*facts.HTML) []string, limit int) query {
 	})
 }
 
-// maxCompared bounds the pages with one text among which translations are looked for.
+// maxCompared bounds the pages with the same text that are compared with each other.
 const maxCompared = 1000
 
-// shared finds pages that have their first text of a kind in common with pages that are no translations of them. Pages
-// that share their first text of the other kind too are left out: that is told of already.
+// shared finds pages whose first text of a kind is also that of pages which are not their translations. It leaves out
+// pages that also share their first text of the other kind, since another rule reports these.
 func shared(of, other func(*facts.HTML) []string) query {
 	return func(c *checking) {
 		told, groups := make(map[string]int), make(map[string][]*node)
@@ -119,10 +119,10 @@ func shared(of, other func(*facts.HTML) []string) query {
 	}
 }
 
-// maxApart is in how many bits fingerprints of pages may differ that say nearly the same.
+// maxApart is how many bits the fingerprints of near-duplicates differ in, at most.
 const maxApart = 3
 
-// repeated finds pages that repeat an earlier one.
+// repeated finds pages that repeat an earlier page.
 func repeated(kind neardup.Kind, says string) query {
 	return func(c *checking) {
 		index, byDigest := neardup.NewIndex(maxApart), make(map[string]*node)
@@ -139,12 +139,12 @@ func repeated(kind neardup.Kind, says string) query {
 	}
 }
 
-// nearly is an earlier page that says nearly the same, and is neither thin nor a translation; nil: there is none.
+// nearly returns an earlier page that is a near-duplicate, and neither thin nor a translation; nil if there is none.
 func (c *checking) nearly(r *row, index *neardup.Index) *node {
 	if r.html.Sim == 0 {
 		return nil
 	}
-	body, _ := strconv.ParseUint(r.page.Digest, 16, 64) // a cut digest is one
+	body, _ := strconv.ParseUint(r.page.Digest, 16, 64) // a digest has 16 hexadecimal digits
 	match := index.Add(r.url, body, r.html.Sim)
 	if match.Kind == neardup.None {
 		return nil
@@ -157,7 +157,7 @@ func (c *checking) nearly(r *row, index *neardup.Index) *node {
 	return of
 }
 
-// aFragment is a place in a page.
+// aFragment is a fragment of a page.
 type aFragment struct {
 	page     ID
 	fragment unique.Handle[string]
@@ -191,7 +191,8 @@ func brokenFragments(c *checking) {
 	}
 }
 
-// fragmentIsOfScripts reports whether a fragment is no place in the HTML: a route, a text to look for, the top.
+// fragmentIsOfScripts reports whether a fragment is not the id of an element, but a route of a script, a text to search
+// for, or the top.
 func fragmentIsOfScripts(fragment string) bool {
 	return strings.HasPrefix(fragment, "/") || strings.HasPrefix(fragment, "!") || strings.Contains(fragment, ":~:") ||
 		strings.ContainsAny(fragment, "=&") || strings.EqualFold(fragment, "top")
@@ -202,7 +203,7 @@ func hasFragment(html *facts.HTML, fragment string) bool {
 	return html.IDs.Has(fragment) || err == nil && html.IDs.Has(decoded)
 }
 
-// redirectLoops tells of a circle once, if it can by a URL that something names.
+// redirectLoops reports each circle once, if possible by a URL that a page, a sitemap or the user names.
 func redirectLoops(c *checking) {
 	told := make(map[ID]bool) // members of circles
 	for _, of := range []set{usedRedirects, redirects} {
@@ -219,7 +220,7 @@ func redirectLoops(c *checking) {
 	}
 }
 
-// codeFault says what is wrong with the code of a language; empty: nothing.
+// codeFault returns what is wrong with the code of a language; "" if nothing is.
 func codeFault(code string) string {
 	tag, err := language.Raw.Parse(code)
 	base, script, region := tag.Raw()
@@ -247,7 +248,7 @@ func codeFault(code string) string {
 
 func hreflangConflict(c *checking) {
 	var page *node
-	urls := make(map[string]string) // by code, of the page
+	urls := make(map[string]string) // by code, for the current page
 	on(languages, func(r *row) (string, bool) {
 		if r.node != page {
 			clear(urls)
@@ -285,7 +286,7 @@ func robotsInvalid(c *checking) {
 	}
 }
 
-// sitemapMissing needs sitemaps that list something, all of which were read.
+// sitemapMissing finds pages in no sitemap, if some sitemap lists URLs and all sitemaps were read.
 func sitemapMissing(c *checking) {
 	filled, unread := false, false
 	sitemaps(c.Site, func(r *row) {

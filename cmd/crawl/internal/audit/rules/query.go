@@ -10,32 +10,32 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
 )
 
-// row is a URL in a set, with what the set knows of it. It is valid until the next one.
+// row is a URL in a set, with what the set knows of it. It is valid until the set yields the next one.
 type row struct {
 	*Site
 	*node
 
 	html *facts.HTML // of a page
-	// verdict is what its answer is worth, or that of target behind its redirects; why says so in words.
+	// verdict is that on its response, or on that of target after redirects; why is the reason in words.
 	verdict verdict
 	why     string
 
-	raw    string // what the page names, as it is written
-	ref    string // and resolved; empty: it is no URL
-	place  string // and where that stands
-	code   string // and its language
-	target *node  // what is known of ref; nil: nothing
+	raw    string // a reference of the page, as written
+	ref    string // the reference resolved; empty if it is no URL
+	place  string // where the reference is
+	code   string // the language of the reference
+	target *node  // the node of ref; nil if it is not known
 
-	way     []ID  // where redirects lead from it, itself included
-	loop    bool  // they lead nowhere
-	linkers bool  // what is wrong with it is the matter of pages that link to it
-	usual   int64 // what half of the pages of its host take, in milliseconds
+	way     []ID  // the chain of redirects from it, including itself
+	loop    bool  // the chain is a circle
+	linkers bool  // findings list the pages that link to it
+	usual   int64 // the median time of the pages of its host, in milliseconds
 }
 
-// set yields URLs, in the order in which the site knows them.
+// set yields URLs in the order of the site.
 type set func(s *Site, each func(*row))
 
-// where is a part of a set.
+// where returns the part of a set for which keep returns true.
 func (of set) where(keep func(*row) bool) set {
 	return func(s *Site, each func(*row)) {
 		of(s, func(r *row) {
@@ -46,7 +46,7 @@ func (of set) where(keep func(*row) bool) set {
 	}
 }
 
-// pages are HTML with a status of 200.
+// pages yields HTML pages with the status 200.
 func pages(s *Site, each func(*row)) {
 	r := new(row)
 	for _, id := range s.pages {
@@ -56,10 +56,10 @@ func pages(s *Site, each func(*row)) {
 	}
 }
 
-// indexable are the pages that search engines would list and that were read to the end.
+// indexable is the pages that search engines would list, and that were read to the end.
 var indexable = set(pages).where(func(r *row) bool { return !r.page.Cut && r.indexable() })
 
-// urls yields whatever is known.
+// urls yields all URLs that are known.
 func urls(s *Site, each func(*row)) {
 	r := new(row)
 	for _, n := range s.nodes {
@@ -68,7 +68,8 @@ func urls(s *Site, each func(*row)) {
 	}
 }
 
-// judged are the URLs of a set that have a page whose answer has one of some verdicts; without any, all.
+// judged returns the URLs of a set whose response has one of the given verdicts. Without verdicts it returns all, with
+// their verdicts.
 func judged(of set, want ...verdict) set {
 	return of.where(func(r *row) bool {
 		r.verdict, r.why = judge(r.page)
@@ -76,7 +77,7 @@ func judged(of set, want ...verdict) set {
 	})
 }
 
-// own are the URLs of the site that links or a seed led to.
+// own returns the URLs of the site to which a link or a seed leads, with a verdict.
 func own(want verdict) set {
 	return judged(set(urls).where(func(r *row) bool {
 		r.linkers = true
@@ -84,14 +85,15 @@ func own(want verdict) set {
 	}), want)
 }
 
-// listed are the URLs in sitemaps, and sitemaps these themselves.
+// listed returns the URLs in sitemaps.
 func listed(want ...verdict) set {
 	return judged(set(urls).where(func(r *row) bool { return r.mapped }), want...)
 }
 
 var sitemaps = judged(set(urls).where(func(r *row) bool { return r.page != nil && r.page.Kind == facts.Map }))
 
-// external are the targets of links out of scope that pages have. Where one redirects, its end counts.
+// external returns the targets of links out of scope, with one of the given verdicts. If a target redirects, the end of
+// the chain counts.
 func external(want ...verdict) set {
 	return set(urls).where(func(r *row) bool {
 		if !r.outside || r.out == nil || r.page != nil && r.page.Status != 0 ||
@@ -111,7 +113,7 @@ func external(want ...verdict) set {
 	})
 }
 
-// redirects are the URLs of the site that redirect.
+// redirects is the URLs of the site that redirect.
 var redirects = set(urls).where(func(r *row) bool {
 	if r.to == none || r.page == nil || r.page.Kind != facts.Ordinary {
 		return false
@@ -121,12 +123,12 @@ var redirects = set(urls).where(func(r *row) bool {
 	return true
 })
 
-// usedRedirects are those that pages, sitemaps or the user name, not only another redirect.
+// usedRedirects is those redirects that a page, a sitemap or the user names, not only another redirect.
 var usedRedirects = redirects.where(func(r *row) bool {
 	return r.depth == 0 || r.mapped || slices.ContainsFunc(r.refs.first, func(id ID) bool { return r.nodes[id].to == none })
 })
 
-// names fills in what a page names, and what is known of that.
+// names sets a reference of the page, and what is known of its target.
 func (r *row) names(raw, ref, place string) *row {
 	r.raw, r.ref, r.place, r.target, r.verdict, r.why, r.loop = raw, ref, place, nil, unknown, "", false
 	if id, known := r.ids[ref]; known {
@@ -137,10 +139,10 @@ func (r *row) names(raw, ref, place string) *row {
 	return r
 }
 
-// there reports whether the answer, of target or otherwise, is no error.
+// there reports whether the verdict is not an error.
 func (r *row) there() bool { return r.verdict != broken && r.verdict != failing }
 
-// targetHTML is the page that target is; nil: it is none.
+// targetHTML returns the HTML facts of target, or nil.
 func (r *row) targetHTML() *facts.HTML {
 	if r.target == nil || r.target.page == nil {
 		return nil
@@ -148,7 +150,7 @@ func (r *row) targetHTML() *facts.HTML {
 	return r.target.page.HTML
 }
 
-// canonicals are the canonical links of pages, each.
+// canonicals yields each canonical link of each page.
 func canonicals(s *Site, each func(*row)) {
 	pages(s, func(r *row) {
 		for _, l := range r.html.Canonicals {
@@ -157,10 +159,10 @@ func canonicals(s *Site, each func(*row)) {
 	})
 }
 
-// heeded are those of the head and the header; the others are ignored.
+// heeded is the canonical links in the head or the header. Search engines ignore others.
 var heeded = set(canonicals).where(func(r *row) bool { return r.place != "body" })
 
-// canonicalsOf are those of a page that are heeded.
+// canonicalsOf returns the canonical links of a page that search engines obey.
 func canonicalsOf(h *facts.HTML) []facts.Canonical {
 	return slices.DeleteFunc(slices.Clone(h.Canonicals), func(l facts.Canonical) bool { return l.Where == "body" })
 }
@@ -169,7 +171,7 @@ func conflicting(list []facts.Canonical) bool {
 	return slices.ContainsFunc(list, func(l facts.Canonical) bool { return l.URL != list[0].URL })
 }
 
-// elsewhere are pages with one canonical URL that is not their own.
+// elsewhere yields pages with one canonical URL that is not their own.
 func elsewhere(s *Site, each func(*row)) {
 	pages(s, func(r *row) {
 		if list := canonicalsOf(r.html); len(list) > 0 && list[0].URL != "" && list[0].URL != r.url && !conflicting(list) {
@@ -178,7 +180,7 @@ func elsewhere(s *Site, each func(*row)) {
 	})
 }
 
-// languages are the translations that pages name.
+// languages yields each translation that each page names.
 func languages(s *Site, each func(*row)) {
 	pages(s, func(r *row) {
 		for _, a := range r.html.Languages {
@@ -188,16 +190,16 @@ func languages(s *Site, each func(*row)) {
 	})
 }
 
-// query finds what is wrong.
+// query finds the problems of one rule.
 type query func(*checking)
 
-// say is what is wrong with a URL, and whether something is.
+// say returns what is wrong with a URL, and whether something is.
 type say func(*row) (string, bool)
 
-// because says that it is wrong to be in the set, for the reason of its verdict.
+// because says that each URL of the set is wrong, with the reason of its verdict.
 func because(r *row) (string, bool) { return r.why, true }
 
-// on finds what is wrong with the URLs of a set.
+// on returns a query for the URLs of a set with which something is wrong.
 func on(of set, what say) query {
 	return func(c *checking) {
 		of(c.Site, func(r *row) {
@@ -215,7 +217,7 @@ func on(of set, what say) query {
 	}
 }
 
-// sampled finds pages that have some of a sample.
+// sampled finds pages with a sample that is not empty.
 func sampled(of func(*facts.HTML) *facts.Sample, what string) query {
 	return on(pages, func(r *row) (string, bool) {
 		sample, text := of(r.html), ""
@@ -230,13 +232,15 @@ func sampled(of func(*facts.HTML) *facts.Sample, what string) query {
 	})
 }
 
-// fewPages are too few to say that something is so for the whole site, manyPages if there are exceptions.
+// fewPages is the least number of pages from which a problem of all of them counts as one of the site, and manyPages is
+// that number if there are exceptions.
 const (
 	fewPages  = 3
 	manyPages = 20
 )
 
-// lacking finds pages that lack something: one finding for a host where nearly all do, else one for each.
+// lacking finds pages that lack something. If nearly all pages of a host lack it, there is one finding for the host,
+// otherwise one per page.
 func lacking(of set, lacks func(r *row) bool) query {
 	return func(c *checking) {
 		all, without := make(map[string]int), make(map[string][]*node)
@@ -262,18 +266,18 @@ func lacking(of set, lacks func(r *row) bool) query {
 // header finds pages without a security header.
 func header(bit facts.Protection) query {
 	return lacking(set(pages).where(func(r *row) bool {
-		return bit != facts.HSTS || strings.HasPrefix(r.url, "https://") // it is ignored elsewhere
+		return bit != facts.HSTS || strings.HasPrefix(r.url, "https://") // HSTS is ignored without https
 	}), func(r *row) bool { return r.html.Protected&bit == 0 })
 }
 
-// hosts are the home pages of those that have pages.
+// hosts yields the home page of each host that has pages.
 func hosts(s *Site, each func(*row)) {
 	for _, origin := range slices.Sorted(maps.Keys(s.medians)) {
 		each(&row{Site: s, node: &node{url: origin + "/"}, usual: s.medians[origin]})
 	}
 }
 
-// images are those of the site.
+// images is the images of the site.
 var images = set(urls).where(func(r *row) bool {
 	return r.page != nil && r.page.Status == http.StatusOK && strings.HasPrefix(r.page.Type, "image/")
 })

@@ -7,50 +7,50 @@ import (
 	"strings"
 )
 
-// Severity is how much a finding matters.
+// Severity says how much a finding matters.
 type Severity string
 
 // The severities.
 const (
 	Error   Severity = "error"   // something does not work
-	Warning Severity = "warning" // it works otherwise than meant
+	Warning Severity = "warning" // it works, but not as intended
 	Notice  Severity = "notice"  // worth a look
 )
 
-// Severities are all, the gravest first.
+// Severities lists all severities, the most severe first.
 var Severities = []Severity{Error, Warning, Notice}
 
-// Rule is one thing that can be wrong.
+// Rule is one kind of problem, and how to find it.
 type Rule struct {
 	ID       string   `json:"id"`
 	Group    string   `json:"group"`
 	Title    string   `json:"title"`
 	Severity Severity `json:"severity"`
-	Help     string   `json:"help"` // when it is found, and what is not
+	Help     string   `json:"help"` // when it is found, and what is left out
 	Mend     string   `json:"mend"`
 
 	query query
 }
 
-// Finding is one thing that is wrong.
+// Finding is one problem of a site.
 type Finding struct {
 	Rule     string   `json:"rule"`
 	Severity Severity `json:"severity"`
 	URL      string   `json:"url"`
-	// About tells findings of one rule and URL apart. Empty: there is one.
+	// About tells findings of one rule and URL apart. Empty means that there is only one.
 	About  string `json:"about,omitempty"`
 	Detail string `json:"detail,omitempty"`
-	// Where are pages that link to it, or others that it is about: the first of Pages.
+	// Where has the first of Pages: pages that link to the URL, or others that the finding is about.
 	Where []string `json:"where,omitempty"`
 	Pages int      `json:"pages,omitempty"`
-	// State against an older audit: "new" or "remaining". Empty: it was not compared.
+	// State compares with an older audit: "new" or "remaining". Empty means that there was no comparison.
 	State string `json:"state,omitempty"`
 }
 
-// Key is what makes it the same in two audits: not its detail, such as a time or a count.
+// Key identifies a finding across audits. It leaves out the detail, which may be a time or a count.
 func (f *Finding) Key() string { return f.Rule + "\n" + f.URL + "\n" + f.About }
 
-// checking is one rule at work.
+// checking is the application of one rule.
 type checking struct {
 	*Site
 
@@ -58,15 +58,15 @@ type checking struct {
 	to   *[]Finding
 }
 
-// found notes a finding.
+// found adds a finding.
 func (c *checking) found(f Finding) {
 	f.Rule, f.Severity = c.rule.ID, c.rule.Severity
 	f.Pages = max(f.Pages, len(f.Where))
 	*c.to = append(*c.to, f)
 }
 
-// Check goes through the table, but for what skip leaves out. The findings are in the order of the table, those of a rule by
-// how many pages they concern and then by URL.
+// Check applies all rules of the table, and drops findings that skip selects. It returns the findings in the order of
+// the table; those of one rule are ordered by how many pages they concern and then by URL.
 func (s *Site) Check(skip func(*Finding) bool) []Finding {
 	var all []Finding
 	for i := range Table {
@@ -81,7 +81,7 @@ func (s *Site) Check(skip func(*Finding) bool) []Finding {
 	return all
 }
 
-// Find is the rule of an ID; nil if there is none.
+// Find returns the rule with an ID, or nil.
 func Find(id string) *Rule {
 	if i := slices.IndexFunc(Table, func(r Rule) bool { return r.ID == id }); i >= 0 {
 		return &Table[i]
@@ -89,7 +89,7 @@ func Find(id string) *Rule {
 	return nil
 }
 
-// Markdown is the page of the documentation about all rules.
+// Markdown returns the page of the documentation about all rules.
 func Markdown() string {
 	var b strings.Builder
 	group := ""

@@ -1,9 +1,9 @@
-// Package rules says what is wrong with a site. [Read] makes a [Site] of the facts that an audit has gathered, and
-// [Site.Check] goes through the [Table]: a rule is one [Rule] there, from which the lists, the reports and the page of the
-// documentation follow.
+// Package rules checks a site. [Read] builds a [Site] from the facts that an audit has gathered, and [Site.Check] goes
+// through the [Table]. Each rule is one [Rule] there; the lists, the reports and the page of the documentation are made
+// from it.
 //
-// Of each URL there is a number and a small struct. A link is the number of its target, and pages that link to a URL are
-// kept where something is wrong with it: their count, and the first few. So 100,000 pages with a hundred links each fit
+// Each URL has a number and a small struct. A link is the number of its target. The pages that link to a URL are kept
+// only if the URL may have a problem, as their count and the first few. So 100,000 pages with a hundred links each fit
 // into some hundred megabytes.
 package rules
 
@@ -25,21 +25,21 @@ import (
 // ID is the number of a URL.
 type ID = int32
 
-// none is no URL.
+// none is the ID of no URL.
 const none ID = -1
 
-// node is a URL.
+// node is a URL and what is known of it.
 type node struct {
 	id       ID
 	url      string
-	page     *facts.Page // as a page of the site; nil: it was not visited
-	out      *facts.Page // as the target of links out of scope: what GET said, else HEAD
+	page     *facts.Page // as a page of the site; nil if it was not visited
+	out      *facts.Page // as the target of links out of scope: the response to GET, or else to HEAD
 	links    []edge
 	to       ID // where it redirects
 	depth    int32
-	linked   bool // by another page, for readers
-	named    bool // by another page in any way
-	resource bool // a page is made of it
+	linked   bool // by another page, with a link for readers or as a resource
+	named    bool // by another page, in any way
+	resource bool // of a page
 	mapped   bool // a sitemap lists it
 	outside  bool
 	variants bool // a sitemap lists other languages of it
@@ -48,7 +48,7 @@ type node struct {
 
 // edge is a link.
 type edge struct {
-	to       ID
+	to       ID // where it redirects to, or none
 	kind     facts.Kind
 	fragment unique.Handle[string]
 }
@@ -60,7 +60,7 @@ type refs struct {
 	first []ID
 }
 
-// maxRefs is how many of them are kept.
+// maxRefs is how many of these pages are kept.
 const maxRefs = 20
 
 func (r *refs) add(from ID) {
@@ -76,24 +76,24 @@ func (r *refs) add(from ID) {
 // Site is what is known of a site.
 type Site struct {
 	Seeds    []string
-	Partial  bool // not all of it was visited: that a page is not there says nothing
-	External bool // links out of scope were asked for
+	Partial  bool // not everything was visited, so a missing page means nothing
+	External bool // links out of scope were checked
 
 	nodes   []*node
 	ids     map[string]ID
-	pages   []ID // HTML with a status of 200
+	pages   []ID // HTML pages with the status 200
 	robots  []*facts.Page
 	host    map[string]bool  // origins that answered
-	medians map[string]int64 // of pages: milliseconds that half of them take at most
+	medians map[string]int64 // by origin: the median time of its pages, in milliseconds
 
 	Totals Totals
 }
 
-// Totals count what was looked at.
+// Totals count what was checked.
 type Totals struct {
-	URLs     int   `json:"urls"`     // of the site, resources among them
-	Pages    int   `json:"pages"`    // HTML pages with a status of 200
-	External int   `json:"external"` // links out of scope that were asked for
+	URLs     int   `json:"urls"`     // of the site, including resources
+	Pages    int   `json:"pages"`    // HTML pages with the status 200
+	External int   `json:"external"` // links out of scope that were checked
 	Links    int64 `json:"links"`
 	Bytes    int64 `json:"bytes"`
 }
@@ -108,7 +108,8 @@ func (s *Site) idOf(url string) ID {
 	return id
 }
 
-// Read makes a site of facts, a line of JSON each. A last line without an end was not committed.
+// Read fills a site from facts, one line of JSON each. It ignores a last line without a line feed, which was not
+// committed.
 func Read(in io.Reader, s *Site) error {
 	s.ids, s.host = make(map[string]ID), make(map[string]bool)
 	r := bufio.NewReaderSize(in, 1<<20)
@@ -129,14 +130,14 @@ func Read(in io.Reader, s *Site) error {
 	}
 }
 
-// add takes in what is known of one URL.
+// add adds the facts of one URL.
 func (s *Site) add(f *facts.Page) {
 	n := s.nodes[s.idOf(f.URL)]
 	if f.To != "" {
 		n.to = s.idOf(f.To)
 	}
 	switch f.Kind {
-	case facts.Robots: // a page may be there as well, by a link
+	case facts.Robots: // a link may have led there as well, as to a page
 		s.robots = append(s.robots, f)
 		return
 	case facts.Outside:
@@ -166,9 +167,9 @@ func (s *Site) add(f *facts.Page) {
 	f.Links, f.Alternated = nil, nil
 }
 
-// connect finds who links to what, when all is known.
+// connect computes what needs all facts: who links to what, the medians, the depths, and the order of the pages.
 func (s *Site) connect() {
-	// Of what robots.txt forbids out of scope, a record says only that.
+	// For a URL out of scope that robots.txt disallows, the facts do not say that it is out of scope.
 	for _, n := range s.nodes {
 		for _, e := range n.links {
 			if to := s.nodes[e.to]; e.kind == facts.OutsideAnchor || e.kind == facts.OutsideResource {
@@ -204,14 +205,14 @@ func (s *Site) connect() {
 	}
 	s.believe()
 	s.depths()
-	// Of two pages that are the same the one nearer to a seed is the first, whatever came first.
+	// Of two equal pages the one nearer to a seed is first, whichever was fetched first.
 	slices.SortFunc(s.pages, func(a, b ID) int {
 		x, y := s.nodes[a], s.nodes[b]
 		return cmp.Or(cmp.Compare(uint32(x.depth), uint32(y.depth)), cmp.Compare(x.url, y.url)) //nolint:gosec // -1 is the last
 	})
 }
 
-// refer notes what a URL links to, and where it redirects.
+// refer records what a URL links to and where it redirects to.
 func (s *Site) refer(n *node) {
 	for _, e := range n.links {
 		to := s.nodes[e.to]
@@ -234,7 +235,7 @@ func (s *Site) refer(n *node) {
 	}
 }
 
-// referred keeps who links to a URL, if it needs thought.
+// referred records who links to a URL, unless the URL is fine.
 func (n *node) referred(from *node) {
 	if a := n.answer(); n.page == nil && a != nil && a.Status/100 == 2 || n.page != nil && a.Status == http.StatusOK && a.Class == "" {
 		return
@@ -242,8 +243,8 @@ func (n *node) referred(from *node) {
 	n.refs.add(from.id)
 }
 
-// believe has a URL to which no page of the facts links, such as what a style sheet loads, be linked by the one that the
-// crawl found it on.
+// believe adds the referrer of the crawl as a link, if no page in the facts links to a URL, as for a resource that a
+// style sheet loads.
 func (s *Site) believe() {
 	for _, n := range s.nodes {
 		if n.page == nil || n.linked || n.named || n.page.Referrer == "" {
@@ -256,7 +257,7 @@ func (s *Site) believe() {
 	}
 }
 
-// depths counts the clicks from a seed; a redirect is none.
+// depths counts the clicks from a seed to each URL. A redirect does not count.
 func (s *Site) depths() {
 	var now, next []ID
 	for _, seed := range s.Seeds {
@@ -283,10 +284,10 @@ func (s *Site) depths() {
 	}
 }
 
-// answer is what came of it, as a page or outside; nil: it was not asked for.
+// answer returns the response of a URL, as a page or out of scope; nil if it was not requested.
 func (n *node) answer() *facts.Page { return cmp.Or(n.page, n.out) }
 
-// judged is what that is worth.
+// judged returns the verdict on that response. A nil node is unknown.
 func (n *node) judged() (verdict, string) {
 	if n == nil {
 		return unknown, ""
@@ -297,7 +298,8 @@ func (n *node) judged() (verdict, string) {
 // maxHops bounds a chain of redirects.
 const maxHops = 30
 
-// follow is where redirects lead from a URL, and the way there, the URL itself included. loop: nowhere.
+// follow returns the chain of redirects from a URL, including the URL itself. loop reports whether it leads back to
+// itself.
 func (s *Site) follow(id ID) (way []ID, loop bool) {
 	for way = []ID{id}; s.nodes[id].to != none && len(way) < maxHops; way = append(way, id) {
 		if id = s.nodes[id].to; slices.Contains(way, id) {
@@ -307,13 +309,13 @@ func (s *Site) follow(id ID) (way []ID, loop bool) {
 	return way, false
 }
 
-// end is the last URL of the way.
+// end returns the last URL of the chain that follow returns.
 func (s *Site) end(id ID) (ID, bool) {
 	way, loop := s.follow(id)
 	return way[len(way)-1], loop
 }
 
-// urls are those of some numbers.
+// urls returns the URLs of IDs.
 func (s *Site) urls(ids []ID) []string {
 	list := make([]string, len(ids))
 	for i, id := range ids {
@@ -322,7 +324,7 @@ func (s *Site) urls(ids []ID) []string {
 	return list
 }
 
-// weight is that of a page with what it is made of.
+// weight returns the size of a page with its resources.
 func (s *Site) weight(n *node) (bytes int64) {
 	bytes = n.page.Size
 	for _, e := range n.links {
@@ -333,13 +335,13 @@ func (s *Site) weight(n *node) (bytes int64) {
 	return bytes
 }
 
-// Measured is a page with a number of milliseconds or bytes.
+// Measured is a page and a number of milliseconds or bytes.
 type Measured struct {
 	URL string `json:"url"`
 	N   int64  `json:"n"`
 }
 
-// Extremes are the slowest pages and the heaviest.
+// Extremes returns the slowest and the heaviest pages, at most most of each.
 func (s *Site) Extremes(most int) (slowest, heaviest []Measured) {
 	for _, id := range s.pages {
 		n := s.nodes[id]

@@ -39,7 +39,7 @@ const (
 	groupSecurity  = "Security"
 )
 
-// Table is all rules, in the order of the reports.
+// Table lists all rules, in the order of the reports.
 var Table = []Rule{
 	{"broken-link", groupLinks, "Broken link", Error, "a page of the site that others link to is not there (404, 410, another 4xx that is no refusal), or its host does not exist, refuses connections, or has no valid certificate", "correct the links on the pages that are named, or redirect the URL to what took its place", on(own(broken), func(r *row) (string, bool) { return r.why, !r.resource })},
 	{"broken-resource", groupLinks, "Broken image, script or style", Error, "what a page is made of is not there", "correct the reference, or put the file back", on(own(broken), func(r *row) (string, bool) { return r.why, r.resource })},
