@@ -207,7 +207,7 @@ func (s *Steer) trialFailed(x *Sample) {
 func (s *Steer) resume(now clock.Instant) {
 	took, cause := now.Sub(s.at), control.CauseRecovered
 	s.last, s.endAt, s.out = took.Seconds(), now, 0
-	from := s.sentAt // of the next cycle
+	from := s.sentAt                                            // of the next cycle
 	bold := s.class == outcome.Throttled && s.above(s.failRate) // no outage: it was to be expected
 	switch {
 	case s.cause == control.CauseNone:
