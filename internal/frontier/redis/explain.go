@@ -13,21 +13,21 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Least is the ACL that a server's user needs: on the keys of jobs, and of shared rates.
+// Least is the ACL that a server's user needs, on the keys of jobs and of shared rates.
 const Least = "~crawl:* ~rate_limiter:* +@read +@write +@scripting +@connection +info +time"
 
-// LeastInCluster is what it needs besides at each node, to see slots and nodes.
+// LeastInCluster is what the user needs in addition at each node of a cluster, to read slots and nodes.
 const LeastInCluster = "+cluster|slots +cluster|nodes"
 
-// allow is how a user is allowed all that.
+// allow is the command that gives a user these permissions.
 const allow = "ACL SETUSER it " + Least + " (in a cluster at each node, and with " + LeastInCluster + ")"
 
-// hints are what helps against what a server says.
+// hints says what helps against error messages of a server.
 var hints = []struct{ text, hint string }{
 	{"NOAUTH", "the server wants a password: put ${NAME} of a variable that has it into the URL, as in redis://:${REDIS_PASSWORD}@HOST, or give a file with it"},
 	{"WRONGPASS", "the server does not know that user with that password, or the user is off"},
 	{"NOPERM", "the user may not do all that a crawl does: " + allow},
-	{"has no permissions", "the user may not do all that a crawl does: " + allow}, // of a script, Valkey
+	{"has no permissions", "the user may not do all that a crawl does: " + allow}, // Valkey's message from a script
 	{"can't run this command", "the user may not do all that a crawl does: " + allow},
 	{"MOVED", "the server is one of a cluster, and the user may not ask who has which keys: " + allow},
 	{"unknown command 'SENTINEL'", "that is no Sentinel: give the address of one, usually with port 26379, or leave out master_set"},
@@ -51,7 +51,8 @@ func said(err error) error {
 	return err
 }
 
-// Verdict is a server's final error with its remedy; nil if err is none.
+// Verdict returns the final error of a server, with what helps against it. It returns nil if err is not from a server
+// or may pass.
 func Verdict(err error) error {
 	var answered *rueidis.RedisError
 	if !errors.As(err, &answered) || passing(answered.Error()) {
@@ -60,7 +61,7 @@ func Verdict(err error) error {
 	return said(err)
 }
 
-// explain is said for an error of which even the connection may be the reason.
+// explain is like said, for an error that the connection itself may have caused.
 func explain(err error, secure bool) error {
 	if told := said(err); told != err { //nolint:errorlint // it is the same, or has more
 		return told

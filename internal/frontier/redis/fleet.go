@@ -15,18 +15,18 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// Fleet is a job as an operator sees it. It is safe for concurrent use.
+// Fleet is an operator's access to a job. It is safe for concurrent use.
 type Fleet struct {
 	link link
 	job  *job
 }
 
-// Dial connects to a job. The error is [ErrNoJob] if there is none.
+// Dial connects to a job. The error is [ErrNoJob] if it does not exist.
 func Dial(ctx context.Context, o rueidis.ClientOption, job string) (*Fleet, error) {
 	return dialJob(ctx, o, job, false)
 }
 
-// DialToPurge is Dial for a job that may be unreadable, for Purge only.
+// DialToPurge is like Dial, for a job that may be damaged. The result is for Purge only.
 func DialToPurge(ctx context.Context, o rueidis.ClientOption, job string) (*Fleet, error) {
 	return dialJob(ctx, o, job, true)
 }
@@ -54,15 +54,15 @@ func dialJob(ctx context.Context, o rueidis.ClientOption, name string, damaged b
 
 func newFleet(client rueidis.Client, j *job) *Fleet { return &Fleet{link{Client: client}, j} }
 
-// Close gives the connections back.
+// Close closes the connections.
 func (f *Fleet) Close() { f.link.Close() }
 
-// SetControl has all processes of the job do something else, which they hear of within a third of their leases.
+// SetControl sets what all processes of the job shall do. They learn of it within a third of their leases.
 func (f *Fleet) SetControl(ctx context.Context, control Control) error {
 	if !slices.Contains([]Control{Running, Paused, Draining}, control) {
 		return fmt.Errorf("redis: control %q: want %s, %s or %s", control, Running, Paused, Draining)
 	}
-	// Of a job that is gone nothing is to be made again.
+	// A job that is gone must not be made again by the write.
 	if _, err := findJob(ctx, f.link.Client, f.job.name); err != nil {
 		return err
 	}
@@ -73,8 +73,8 @@ func (f *Fleet) SetControl(ctx context.Context, control Control) error {
 	return nil
 }
 
-// Set changes bounds of the job, and returns the old ones by their terms; empty: none. Processes hear of it within a
-// third of their leases.
+// Set changes bounds of the job, and returns the old ones by their terms; empty means no bound. Processes learn of the
+// change within a third of their leases.
 func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, err error) {
 	values := map[string]string{}
 	if b.Pages != nil {
@@ -107,7 +107,7 @@ func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, er
 	return before, nil
 }
 
-// spanText is a duration as settings are written: 5m, not 5m0s.
+// spanText returns a duration as it is written in settings: 5m, not 5m0s.
 func spanText(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []struct{ end, left string }{{"m0s", "m"}, {"h0m", "h"}, {"0s", "0"}} {
@@ -118,8 +118,8 @@ func spanText(d time.Duration) string {
 	return text
 }
 
-// Purge deletes the job and returns the number of keys. Its processes end with [ErrNoJob]. The counters go first, so
-// that nothing more is written; the job last, so that an interrupted purge can be repeated.
+// Purge deletes the job and returns the number of deleted keys. Its processes end with [ErrNoJob]. The counters are
+// deleted first, so that nothing more is written; the job itself last, so that an interrupted purge can be repeated.
 func (f *Fleet) Purge(ctx context.Context) (keys int64, err error) {
 	var first []string
 	for p := range f.job.partitions {
@@ -127,7 +127,7 @@ func (f *Fleet) Purge(ctx context.Context) (keys int64, err error) {
 	}
 	keys, err = f.unlink(ctx, first)
 	for _, pattern := range []string{"crawl:{" + f.job.name + "/*}:*", "crawl:{" + f.job.name + "}:*"} {
-		for _, node := range f.link.Nodes() { // a replica's keys are its master's
+		for _, node := range f.link.Nodes() { // a replica has the same keys as its master
 			for cursor, more := uint64(0), true; more && err == nil; more = cursor != 0 {
 				var entry rueidis.ScanEntry
 				if entry, err = node.Do(ctx, node.B().Scan().Cursor(cursor).Match(pattern).Count(1000).Build()).AsScanEntry(); err != nil {
@@ -161,7 +161,7 @@ func (f *Fleet) unlink(ctx context.Context, keys []string) (n int64, err error) 
 	return n, nil
 }
 
-// owns reports whether a key is of the job, and not of one whose name begins with its name and a dot.
+// owns reports whether a key belongs to the job, and not to another one whose name begins with its name.
 func (f *Fleet) owns(key string) bool {
 	tag, _, ok := strings.Cut(strings.TrimPrefix(key, "crawl:{"), "}:")
 	if !ok || tag == f.job.name {
@@ -171,15 +171,15 @@ func (f *Fleet) owns(key string) bool {
 	return ok && partition != "" && strings.Trim(partition, "0123456789") == ""
 }
 
-// awaitEvery is how often somebody who waits for a job looks for it, with two commands.
+// awaitEvery is how often Await looks for the job, with two commands.
 const awaitEvery = time.Second
 
-// healsWithin is how long a failover may take: somewhat over a usual cluster-node-timeout of 15 s.
+// healsWithin is how long a failover may take: somewhat longer than the usual cluster-node-timeout of 15 s.
 const healsWithin = 30 * time.Second
 
-// Await waits until a job has URLs, for a process without seeds. wait, if set, is called when it waits for the job
-// itself or its first URL. The error is that of ctx, [frontier.ErrComplete], or the server's: at first at once, later after
-// giveUp.
+// Await waits until a job has URLs, for a process without seeds. wait, if set, is called with false when Await begins
+// to wait for the job itself, and with true when it begins to wait for the first URL. The error is that of ctx,
+// [frontier.ErrComplete], or the server's: before the first answer at once, later after giveUp.
 func Await(ctx context.Context, o rueidis.ClientOption, name string, giveUp time.Duration, clk clock.Clock, wait func(there bool)) error {
 	if err := settleAddress(&o, name); err != nil {
 		return err

@@ -19,8 +19,8 @@ const (
 	opRouse
 )
 
-// phases are in which order kinds of calls are sent, and by what: notes and found URLs, outcomes, returned hosts,
-// questions. Calls of a phase keep their order.
+// phases says in which order kinds of calls are sent, and by which function: first notes and found URLs, then outcomes,
+// returned hosts, and requests. Calls of the same phase keep their order.
 var phases = [...]struct {
 	at     uint8
 	send   func(s *writer, ctx context.Context, ops []op) error
@@ -38,7 +38,7 @@ var phases = [...]struct {
 	opRouse:   {7, func(s *writer, ctx context.Context, ops []op) error { return s.acquire(ctx, int(ops[0].n)) }, true},
 }
 
-// op is one call, until it is sent.
+// op is one call that waits to be sent.
 type op struct {
 	kind kind
 	hops uint8
@@ -46,29 +46,30 @@ type op struct {
 	held *held
 	id   int64
 	fp   uint64
-	n    int64  // opPut: rank; opGive: milliseconds; opDraw, opLoad, opRouse: how many
-	text string // an item, what was learned, or opNote: why
-	seed string // opPut: the URL of a seed
+	n    int64  // for opPut: the rank; opGive: milliseconds; opDraw, opLoad, opRouse: how many
+	text string // an item, what was learned, or for opNote the reason
+	seed string // for opPut: the URL of a seed
 
-	budget  string // opPut: as the script takes it
-	refused bool   // opDone: it was not to be fetched
+	budget  string // for opPut: the budget, as the script takes it
+	refused bool   // for opDone: the URL must not be fetched
 
-	answered, visited bool // opNote: a host has answered, and to a URL
+	answered, visited bool // for opNote: a host has answered a request, and a request for a URL
 }
 
-// batch is calls of one script, one per session and up to so many operations, in order per session.
+// batch is a list of calls of one script: one call per session and up to most operations. Operations of a session keep
+// their order.
 type batch struct {
 	script *script
 	most   int
-	head   func(session ...string) []string // the first arguments
+	head   func(session ...string) []string // returns the first arguments of a call
 	calls  []*call
-	ops    [][]op // of each call
+	ops    [][]op // the operations of each call
 	open   map[place]int
 }
 
 type place struct {
 	partition int
-	session   string // its name is the same in many partitions
+	session   string // the same name may occur in many partitions
 }
 
 func (b *batch) add(p *part, session string, o op, args ...string) {

@@ -12,17 +12,18 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// itemVersion is the first byte of an item. A program that meets another does not know how to read what follows.
+// itemVersion is the first byte of an item. A program that finds another version cannot read what follows.
 const itemVersion = 1
 
-// How the URL of an item begins.
+// How the URL of an item is stored.
 const (
-	wholeURL  = iota // as it is written
-	httpHost         // with http:// and the host under which it is stored
-	httpsHost        // with https:// and that
+	wholeURL  = iota // as it is, in full
+	httpHost         // without http:// and the host under which it is stored
+	httpsHost        // without https:// and the host
 )
 
-// encode is an item as stored, without rank and ID, usual scheme and host, and what the referrer shares with the URL.
+// encode returns an item as it is stored: without rank and ID, without the usual scheme and host, and without the part
+// of the referrer that equals the beginning of the URL.
 func encode(host string, it *frontier.Item) string {
 	url, form := it.URL.String(), byte(wholeURL)
 	rest := url
@@ -59,7 +60,7 @@ func encode(host string, it *frontier.Item) string {
 	return string(b)
 }
 
-// errItem is that an item cannot have been stored by a program that this one knows.
+// errItem means that no program version known to this one can have stored the item.
 var errItem = errors.New("the item of a URL cannot be read: it is of another version of this program, or damaged")
 
 func decode(host, text string) (it frontier.Item, err error) {
@@ -97,7 +98,7 @@ func decode(host, text string) (it frontier.Item, err error) {
 
 type reader struct {
 	rest string
-	bad  bool // a field was missing, or out of range
+	bad  bool // a field was missing or out of range
 }
 
 func (r *reader) uint(most uint64) uint64 {
@@ -130,8 +131,8 @@ func (r *reader) text(n uint64) string {
 	return s
 }
 
-// itemOf reads what load handed out, of a job of so many partitions: the rank, the number in the partition, and the
-// item.
+// itemOf reads an item that load has handed out, of a job with that many partitions: the rank, the number within the
+// partition, and the encoded item.
 func itemOf(partitions int, h *held, line string) (frontier.Item, error) {
 	rank, rest, ok1 := strings.Cut(line, " ")
 	seq, body, ok2 := strings.Cut(rest, " ")

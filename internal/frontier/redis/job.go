@@ -18,28 +18,28 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// Control is what the processes of a job are to do.
+// Control is what the processes of a job shall do.
 type Control string
 
 // The controls.
 const (
 	Running  Control = "running"  // crawl
-	Paused   Control = "paused"   // lease nothing further until it is another
-	Draining Control = "draining" // finish what is under way, and end
-	// CutOff is set locally: the server is silent for so long that no host may be asked.
+	Paused   Control = "paused"   // lease nothing further until the control changes
+	Draining Control = "draining" // finish what is in flight, and end
+	// CutOff is only set locally: the server has been silent for so long that no request may be sent to a host.
 	CutOff Control = "cut_off"
 )
 
 type job struct {
 	name       string
 	id         string
-	key        uint64 // of the fingerprints
+	key        uint64 // key of the fingerprints
 	partitions int
-	max        int // URLs of a host; zero: no bound
+	max        int // bound of the URLs of a host; zero means no bound
 	created    time.Time
 	terms      map[string]string
-	set        map[string]bool   // terms that an operator has set since
-	fields     map[string]string // all that is stored
+	set        map[string]bool   // terms that an operator has changed
+	fields     map[string]string // all stored fields
 }
 
 func jobKey(job, what string) string { return "crawl:{" + job + "}:" + what }
@@ -54,10 +54,10 @@ func (j *job) partitionOf(host string) int {
 	return int(xxhash.Sum64String(host) % uint64(j.partitions))
 }
 
-// answered reports whether a host has answered to a request.
+// answered reports whether a host has answered any request.
 func (j *job) answered() bool { return j.fields["answered"] == "1" || j.fields["visited"] == "1" }
 
-// unvisited is why no URL was visited; empty: one was, or there was no reason.
+// unvisited returns why no URL was visited. Empty means that one was, or that no reason is known.
 func (j *job) unvisited() string {
 	if j.fields["visited"] == "1" {
 		return ""
@@ -65,7 +65,7 @@ func (j *job) unvisited() string {
 	return j.fields["unruled"]
 }
 
-// errDamaged is that what is stored of a job is not what a process has stored there.
+// errDamaged means that the stored job is not what a process has stored.
 var errDamaged = errors.New("is damaged: purge the job")
 
 func readJob(name string, fields map[string]string) (*job, error) {
@@ -140,7 +140,8 @@ func findJob(ctx context.Context, c rueidis.Client, name string) (*job, error) {
 	return readJob(name, fields)
 }
 
-// makePartitions makes missing partitions, if the job's maker was interrupted; in a whole job none may be missing.
+// makePartitions makes the partitions that are missing because the maker of the job was interrupted. Once the job is
+// marked as ready, no partition may be missing.
 func makePartitions(ctx context.Context, l *link, j *job) error {
 	if j.fields["ready"] == "1" {
 		return nil
@@ -163,7 +164,7 @@ func makePartitions(ctx context.Context, l *link, j *job) error {
 	return l.Do(ctx, l.B().Hset().Key(jobKey(j.name, "job")).FieldValue().FieldValue("ready", "1").Build()).Error()
 }
 
-// timeArg is the time that scripts are told: 0 has them take the server's.
+// timeArg returns the time argument of scripts; "0" makes them use the server's clock.
 func timeArg(now func() int64) string {
 	if now == nil {
 		return "0"
@@ -171,10 +172,11 @@ func timeArg(now func() int64) string {
 	return decimal(now())
 }
 
-// leastVersion has the flags of scripts that let those through that free memory.
+// leastVersion is the first version that has script flags, by which scripts that free memory may run on a server out of
+// memory.
 var leastVersion = []int{7, 0}
 
-// inspect refuses servers on which a job could not be kept whole.
+// inspect returns an error for servers that could not keep a job whole.
 func inspect(ctx context.Context, c rueidis.Client) error {
 	for _, node := range c.Nodes() {
 		info, err := node.Do(ctx, node.B().Info().Build()).ToString()
@@ -198,14 +200,14 @@ func infoOf(info string) map[string]string {
 	return fields
 }
 
-// judge is why a job could not be kept whole on a server.
+// judge returns why a server could not keep a job whole, given its INFO, or nil.
 func judge(info string) error {
 	fields := infoOf(info)
-	if is := fields["redis_version"]; fields["valkey_version"] == "" && is != "" { // those are all recent enough
+	if is := fields["redis_version"]; fields["valkey_version"] == "" && is != "" { // every Valkey is recent enough
 		version := make([]int, 2)
 		for i, part := range strings.SplitN(is, ".", 3) {
 			if i < len(version) {
-				version[i], _ = strconv.Atoi(part) // zero is too old
+				version[i], _ = strconv.Atoi(part) // an unreadable number counts as zero, which is too old
 			}
 		}
 		if slices.Compare(version, leastVersion) < 0 {
@@ -229,9 +231,9 @@ func tallyOf(ctx context.Context, c rueidis.Client, j *job) (tally, error) {
 	return t, err
 }
 
-// tallyServed sums the figures of all partitions but those with a passing error, which it names. All done counts are
-// read before any added count: if they are equal there was an instant at which they were (Mattern, 1987, of four
-// counters).
+// tallyServed sums the figures of all partitions, except those with an error that pass accepts; these are returned in
+// unread. All done counts are read before any added count: if the sums are equal, there was an instant at which nothing
+// was left to do (Mattern, 1987, four-counter method).
 func tallyServed(ctx context.Context, c rueidis.Client, j *job, pass func(error) bool) (t tally, unread map[int]bool, err error) {
 	unread = make(map[int]bool)
 	figures := make(map[int]tally, j.partitions)

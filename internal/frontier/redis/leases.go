@@ -20,23 +20,23 @@ type leases struct {
 	mu     sync.Mutex // guards what follows
 	parts  []*part
 	hosts  map[string]*held
-	loaded int // URLs that were handed out and are not done
+	loaded int // URLs handed out and not done
 	news   frontier.Update
-	fresh  bool // there are some
-	told   bool // that there are is among the answers
+	fresh  bool // whether there are news that the frontier has not taken
+	told   bool // whether an answer that delivers news is on its way
 }
 
 type part struct {
 	index   int
-	key     string // of its counters
-	epoch   int    // of sessions, from 1
+	key     string // key of its counters
+	epoch   int    // number of sessions so far
 	session string
 	hosts   map[string]*held
-	tenure  *frontier.Tenure // of the session; nil: it has no host yet
+	tenure  *frontier.Tenure // of the session; nil means that it has no host yet
 	cancel  context.CancelCauseFunc
-	asking  bool // the answer to a request for hosts is to come
-	giving  int  // hosts of the session whose return is to be acknowledged
-	moves   int  // changes of what the server has as this session's
+	asking  bool // a request for hosts is outstanding
+	giving  int  // hosts of the session whose return is not acknowledged yet
+	moves   int  // counts changes of the hosts that the server has for this session
 }
 
 type held struct {
@@ -44,19 +44,19 @@ type held struct {
 	part    *part
 	session string
 	token   int64
-	loaded  int       // URLs that were handed out and are not done
-	used    bool      // since what is known of it was stored
-	last    time.Time // when a request to it was over; zero: none was
+	loaded  int       // URLs handed out and not done
+	used    bool      // a request was made since its host memory was stored last
+	last    time.Time // when a request to it ended; zero means that none was made
 }
 
-// size is how many hosts there are, and URLs that were handed out and are not done.
+// size returns how many hosts this process holds, and how many of their URLs are handed out and not done.
 func (s *leases) size() (hosts, loaded int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.hosts), s.loaded
 }
 
-// Hosts is how many hosts this process has.
+// Hosts returns how many hosts this process holds. It is safe for concurrent use.
 func (s *leases) Hosts() int {
 	n, _ := s.size()
 	return n
@@ -68,7 +68,8 @@ func (s *leases) find(host string) *held {
 	return s.hosts[host]
 }
 
-// asked notes that a URL of a host was asked for, and that so many are done; nil if the host is not ours.
+// asked records that a URL of a host was requested and that that many are done. It returns nil if this process does not
+// hold the host.
 func (s *leases) asked(host string, done int) *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +83,7 @@ func (s *leases) asked(host string, done int) *held {
 	return h
 }
 
-// handed notes URLs of a host that were handed out, unless it was lost meanwhile: then nobody wants them.
+// handed records URLs of a host that were handed out, unless the host was lost meanwhile; then nobody wants them.
 func (s *leases) handed(h *held, urls int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +92,7 @@ func (s *leases) handed(h *held, urls int) {
 	}
 }
 
-// dropLocked forgets a host, and reports whether it was ours.
+// dropLocked drops a host, and reports whether this process held it.
 func (s *leases) dropLocked(h *held) bool {
 	if s.hosts[h.name] != h {
 		return false
@@ -103,7 +104,7 @@ func (s *leases) dropLocked(h *held) bool {
 	return true
 }
 
-// give drops a host that is to be returned, and reports whether it was ours.
+// give drops a host that is to be returned, and reports whether this process held it.
 func (s *leases) give(h *held) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +115,7 @@ func (s *leases) give(h *held) bool {
 	return true
 }
 
-// gave notes that the return of a host is acknowledged.
+// gave records that the return of a host is acknowledged.
 func (s *leases) gave(h *held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,13 +125,13 @@ func (s *leases) gave(h *held) {
 	}
 }
 
-// margin is how long before the end of a session nothing is asked any more.
+// margin returns how long before the end of a session the process stops sending requests.
 func (p *process) margin() time.Duration { return p.cfg.Lease / 4 }
 
-// until is when a session ends for this process that was renewed by a request of an instant.
+// until returns when a session ends for this process, given when the request that renewed it was sent.
 func (p *process) until(sent time.Time) time.Time { return sent.Add(p.cfg.Lease - p.margin()) }
 
-// errLost ends a host's context. To the fetch, the request was cancelled.
+// errLost is the cause of the end of a host's context. To a fetch it means that the request was canceled.
 var errLost = fmt.Errorf("the lease of the host has ended: %w", context.Canceled)
 
 // learned stores what the limiter knows of a host.
@@ -146,8 +147,8 @@ func (s *leases) sessionOf(p *part) string {
 	return p.session
 }
 
-// begin is the session in a partition that hosts are asked for, a new one if there is none. It has time once it is
-// granted a host.
+// begin returns the session of a partition, for a request for hosts, and begins one if there is none. The time of a
+// session runs from when it is granted a host.
 func (s *leases) begin(p *part) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,9 +160,9 @@ func (s *leases) begin(p *part) string {
 	return p.session
 }
 
-// granted takes in hosts that a session was given.
+// granted adds the hosts that a session was granted to the leases and to the answer.
 func (s *leases) granted(p *part, session string, sent time.Time, reply []message, a *frontier.Answer) {
-	const fields = 5 // of each host
+	const fields = 5 // fields per host
 	reply = reply[:len(reply)/fields*fields]
 	for h := range slices.Chunk(reply, fields) {
 		if m, ok := recalled(text(h[0]), text(h[4]), s.cfg.Clock.Now()); ok && s.cfg.Recall != nil {
@@ -173,7 +174,7 @@ func (s *leases) granted(p *part, session string, sent time.Time, reply []messag
 	p.asking = false
 	p.moves++
 	if p.session != session || len(reply) == 0 {
-		return // it ended meanwhile, and the hosts with it; or there are none
+		return // the session has ended meanwhile, and with it its hosts; or there are no hosts
 	}
 	if p.tenure == nil {
 		ctx, cancel := context.WithCancelCause(s.life)
@@ -188,7 +189,7 @@ func (s *leases) granted(p *part, session string, sent time.Time, reply []messag
 	}
 }
 
-// recalled reads what the holder before has left of a host, in spans from now.
+// recalled reads the host memory that the previous holder left. Its times are durations from now.
 func recalled(host, line string, now time.Time) (m ratelimit.HostMemory, ok bool) {
 	var rate float32
 	var pause, used, retry, hold int64
@@ -208,10 +209,11 @@ func recalled(host, line string, now time.Time) (m ratelimit.HostMemory, ok bool
 	}, true
 }
 
-// longestGap bounds for how long a host may stay unasked because it is asked seldom.
+// longestGap bounds how long a host may wait after its previous holder because of a long gap between requests.
 const longestGap = time.Hour
 
-// memory is the limiter's knowledge of a host, in spans from now that end no earlier than they should, or empty.
+// memory returns the limiter's host memory as text, or an empty string. Its times are durations from now, rounded up so
+// that none ends too early.
 func (s *leases) memory(h *held) string {
 	if s.cfg.Remember == nil {
 		return ""
@@ -239,7 +241,7 @@ func (s *leases) memory(h *held) string {
 	}, " ")
 }
 
-// used are the hosts that were asked since the last time.
+// used returns the hosts with requests since its last call.
 func (s *leases) used() (used []*held) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +254,7 @@ func (s *leases) used() (used []*held) {
 	return used
 }
 
-// renew has all sessions last for another lease. One that the server has ended is lost.
+// renew renews all sessions for another lease. A session that the server has ended is lost.
 func (s *leases) renew(ctx context.Context) error {
 	var calls []*call
 	var parts []*part
@@ -286,8 +288,8 @@ func (s *leases) renew(ctx context.Context) error {
 	return err
 }
 
-// strays reports whether the server counts more hosts of a session than the process has and is about to return. The
-// server has lost a return that it had acknowledged, as in a failover, and would keep those hosts from everybody for as
+// strays reports whether the server has more hosts of a session than this process holds or is about to return. Then the
+// server has lost a return that it had acknowledged, as in a failover, and would keep those hosts from everybody as
 // long as the session is renewed.
 func (s *leases) strays(p, before *part, owned int) bool {
 	s.mu.Lock()
@@ -296,7 +298,7 @@ func (s *leases) strays(p, before *part, owned int) bool {
 	return still && owned > len(p.hosts)+p.giving
 }
 
-// watchEvery is how many times in a lease it is seen to that sessions end in time.
+// watchEvery is how often per lease watch looks for sessions that have ended.
 const watchEvery = 32
 
 // watch ends the sessions that were not renewed in time, whatever the server says.
@@ -317,7 +319,7 @@ func (s *leases) watch() {
 	}
 }
 
-// lose ends a session: its hosts are not ours any more.
+// lose ends a session: this process no longer holds its hosts.
 func (s *leases) lose(p *part, session string) {
 	s.mu.Lock()
 	if p.session != session || p.tenure == nil {
@@ -336,7 +338,7 @@ func (s *leases) lose(p *part, session string) {
 	}
 }
 
-// lostLocked drops a host that is not ours any more, and tells of it.
+// lostLocked drops a host that this process no longer holds, and announces that.
 func (s *leases) lostLocked(h *held) {
 	if s.dropLocked(h) {
 		s.counts.lost.Add(1)
@@ -345,7 +347,7 @@ func (s *leases) lostLocked(h *held) {
 	}
 }
 
-// loseHost takes in that the server has a newer token of a host.
+// loseHost drops a host of which the server has a newer token.
 func (s *leases) loseHost(h *held) {
 	s.counts.stale.Add(1)
 	s.mu.Lock()
@@ -353,7 +355,7 @@ func (s *leases) loseHost(h *held) {
 	s.lostLocked(h)
 }
 
-// returns are the calls by which all hosts go back, not to be asked for so many milliseconds.
+// returns makes the calls that give back all hosts, not to be acquired for wait milliseconds.
 func (s *leases) returns(wait int64) (ops []op) {
 	s.mu.Lock()
 	for _, h := range s.hosts {
@@ -366,7 +368,7 @@ func (s *leases) returns(wait int64) (ops []op) {
 	return ops
 }
 
-// endSessions ends all sessions, some hosts at a time.
+// endSessions ends all sessions; the server returns some hosts of each at a time.
 func (s *leases) endSessions(ctx context.Context) error {
 	var rest []*call
 	s.mu.Lock()
@@ -391,7 +393,7 @@ func (s *leases) endSessions(ctx context.Context) error {
 	return nil
 }
 
-// announce adds to the news and lets it be known that there are some.
+// announce adds to the news and offers them to the frontier.
 func (s *leases) announce(add func(*frontier.Update)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -404,14 +406,14 @@ func (s *leases) announceLocked() {
 	s.offerLocked()
 }
 
-// offerLocked has the frontier take the news. If there is no room for that watch tries again.
+// offerLocked offers the news to the frontier. If there is no room for an answer, watch tries again.
 func (s *leases) offerLocked() {
 	if s.fresh && !s.told {
 		s.told = s.Offer(frontier.Answer{Update: s.takeNews})
 	}
 }
 
-// takeNews is all that is new by now.
+// takeNews returns all news so far, and clears them.
 func (s *leases) takeNews() frontier.Update {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -420,7 +422,7 @@ func (s *leases) takeNews() frontier.Update {
 	return n
 }
 
-// heard takes in the news that a script has added to its reply.
+// heard processes the news that a script has added to its reply.
 func (s *leases) heard(p *part, reply []message) {
 	if len(reply) < 2 {
 		return

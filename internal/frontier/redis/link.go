@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	"crypto/sha1" // by which Redis names scripts; nothing is kept secret by it
+	"crypto/sha1" // the hash by which Redis names scripts; security does not depend on it
 	"embed"
 	"encoding/hex"
 	"errors"
@@ -24,11 +24,11 @@ import (
 const (
 	// retryFirst and retryMost are the first and the longest pause before a command is sent again.
 	retryFirst, retryMost = 20 * time.Millisecond, 2 * time.Second
-	// chunk bounds what a pipeline holds, so that it is not too long for its time.
+	// chunk bounds the commands of a pipeline, so that it completes within its timeout.
 	chunk = 256
 )
 
-// link sends scripts and takes their replies.
+// link sends scripts and receives their replies.
 type link struct {
 	rueidis.Client
 	clk    clock.Clock
@@ -42,13 +42,13 @@ type call struct {
 	keys   []string
 	args   []string
 	reply  []message
-	err    error // of a server that will not say otherwise when it is asked again
+	err    error // a server's error that would not change if the call were repeated
 	done   bool
-	text   bool // the server does not know the script
+	text   bool // the server does not know the script, so its text must be sent
 }
 
-// run runs scripts in pipelines, repeating those without an answer until ctx ends or the time to give up. Its error is
-// of an unanswered one; final errors are in the calls.
+// run runs scripts in pipelines, and repeats those without a reply until ctx ends or giveUp has passed. It returns the
+// error of a call without a reply; final errors are in the calls.
 func (l *link) run(ctx context.Context, calls []*call) error {
 	begun, pause := l.clk.Now(), retryFirst
 	for {
@@ -72,7 +72,8 @@ func (l *link) run(ctx context.Context, calls []*call) error {
 	}
 }
 
-// try sends calls once, with the texts of unknown scripts. An error means that some are to be sent again.
+// try sends calls once, and then those again, with their text, whose script the server does not know. An error means
+// that some calls are to be sent again.
 func (l *link) try(parent context.Context, calls []*call) (failed error) {
 	var unknown []*call
 	for part := range slices.Chunk(calls, chunk) {
@@ -111,7 +112,7 @@ func (l *link) commandsOf(calls []*call) rueidis.Commands {
 	return list
 }
 
-// take takes in a result. The error is one after which the call is to be sent again.
+// take stores a result in its call. An error means that the call is to be sent again.
 func (l *link) take(c *call, res rueidis.RedisResult) error {
 	reply, err := res.ToArray()
 	answered, ok := rueidis.IsRedisErr(err)
@@ -130,7 +131,7 @@ func (l *link) take(c *call, res rueidis.RedisResult) error {
 		c.err = fmt.Errorf("redis: %w", ErrNoJob)
 	case strings.HasPrefix(answered.Error(), "OOM"):
 		c.err = errMemory
-	// One that was sent to the wrong node, by a client that was not told of the others, always will be.
+	// A client that was not configured for a cluster would send the call to the wrong node again and again.
 	case !passing(answered.Error()), strings.HasPrefix(answered.Error(), "MOVED") && l.Mode() != rueidis.ClientModeCluster:
 		c.err = fmt.Errorf("redis: %s: %w", c.script.name, said(errors.New(answered.Error())))
 	default:
@@ -140,14 +141,14 @@ func (l *link) take(c *call, res rueidis.RedisResult) error {
 	return nil
 }
 
-// passing reports whether an error of a server is of its state, and passes with that.
+// passing reports whether a server's error is about its current state, and so may pass.
 func passing(text string) bool {
 	return slices.ContainsFunc([]string{
 		"LOADING", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "READONLY", "BUSY", "MISCONF", "NOREPLICAS", "MOVED", "ASK", "UNBLOCKED",
 	}, func(kind string) bool { return strings.HasPrefix(text, kind) })
 }
 
-// heals reports whether an error may pass when a replica has taken the place of a node.
+// heals reports whether an error may pass when a replica takes the place of a node.
 func heals(err error) bool {
 	if answered, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return passing(answered.Error())
@@ -157,9 +158,9 @@ func heals(err error) bool {
 }
 
 var (
-	// ErrNoJob is that of package frontier.
+	// ErrNoJob is the error of package frontier.
 	ErrNoJob = frontier.ErrNoJob
-	// errMemory is that the server has no memory left.
+	// errMemory means that the server is out of memory.
 	errMemory = errors.New("the server has no memory left: raise its maxmemory")
 )
 
@@ -170,7 +171,7 @@ func (l *link) one(ctx context.Context, c *call) ([]message, error) {
 	return c.reply, c.err
 }
 
-// once runs a script that is not repeated, and returns its reply, if that has so many parts.
+// once runs a script without repeating it, and returns its reply, which must have at least that many parts.
 func (l *link) once(ctx context.Context, c *call, parts int) ([]message, error) {
 	if err := l.try(ctx, []*call{c}); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
@@ -187,7 +188,7 @@ func (c *call) parts(n int) ([]message, error) {
 
 type message = rueidis.RedisMessage
 
-// text, number and list are parts of replies of our own scripts; what is none of that is empty.
+// text, number and list read parts of replies of our own scripts. A part of another type gives the zero value.
 func text(m message) string {
 	s, _ := m.ToString() // empty if it is none
 	return s
@@ -201,7 +202,7 @@ func number(m message) int64 {
 	return n
 }
 
-// pairs is a reply that lists the fields of a hash and their values.
+// pairs reads a reply that lists the fields of a hash and their values.
 func pairs(reply []message) map[string]string {
 	fields := make(map[string]string, len(reply)/2)
 	for pair := range slices.Chunk(reply, 2) {
@@ -218,14 +219,14 @@ func list(m message) []message {
 //go:embed lua
 var lua embed.FS
 
-// script is a text that servers run, and what they call it, both made when first asked for.
+// script is a script that servers run, and the hash by which they call it; both are made at the first use.
 type script struct {
 	name string
 	text func() (text, sha string)
 }
 
-// The scripts of a partition, then those of a job. Only light ones, which need little memory, run on a server out of
-// memory.
+// The scripts of a partition, then those of a job. Light ones need little memory and may run on a server that is out of
+// memory; others may not.
 var (
 	scriptAdd     = newScript("add", false, "common", "add")
 	scriptAcquire = newScript("acquire", true, "common", "acquire")
@@ -254,7 +255,7 @@ func newScript(name string, light bool, files ...string) *script {
 		for _, file := range files {
 			part, err := lua.ReadFile("lua/" + file + ".lua")
 			if err != nil {
-				panic("redis: " + err.Error()) // it is compiled in
+				panic("redis: " + err.Error()) // this cannot happen: the file is embedded
 			}
 			text += string(part)
 		}

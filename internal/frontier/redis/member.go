@@ -19,26 +19,26 @@ type member struct {
 	*process
 	leases  *leases
 	pages   allowance
-	changed chan struct{} // holds one
-	stir    chan struct{} // holds one, for keep: there is something to tell the others
-	seeding atomic.Bool   // seeds of this process may come yet
-	slotted atomic.Bool   // it has asked for slots
+	changed chan struct{} // of capacity one
+	stir    chan struct{} // of capacity one; makes keep send a heartbeat at once
+	seeding atomic.Bool   // this process may still bring seeds
+	slotted atomic.Bool   // it has requested slots
 
-	beating   sync.Mutex // held while this process is heard of; taken before mu; guards what follows
-	parted    bool       // the others were told that it has gone
+	beating   sync.Mutex // held during a heartbeat; taken before mu; guards what follows
+	parted    bool       // the process has said goodbye to the job
 	lastSeed  int64
 	order     Order
-	serverNow time.Time // of the last heartbeat
+	serverNow time.Time // the server's time at the last heartbeat
 
 	mu       sync.Mutex // guards what follows
-	heard    *job       // as the server answered last
-	heardAt  time.Time  // and when
+	heard    *job       // the job at the last heartbeat
+	heardAt  time.Time  // when that was, by our clock
 	others   []WorkerInfo
-	looked   bool // somebody wants to know of the whole job
+	looked   bool // somebody wants the figures of the whole job
 	whole    whole
-	idleness frontier.Idleness // as the frontier told last
-	idleTold bool              // the others were told that there is nothing to do here
-	verdict  string            // why the job is at its end; empty: it is not
+	idleness frontier.Idleness // as Idles reported last
+	idleTold bool              // a heartbeat has reported that this process has nothing to do
+	verdict  string            // why the job has ended with only blocked hosts left; empty means that it has not
 }
 
 type whole struct {
@@ -60,20 +60,20 @@ func newMember(p *process, l *leases) *member {
 	return m
 }
 
-// Order is what operators want of all processes of a job.
+// Order is what operators want from all processes of a job.
 type Order struct {
 	Control Control
 	Bounds  Bounds
-	changes int64 // of bounds
+	changes int64 // counts changes of the bounds
 }
 
-// Bounds are those of a job that an operator may change. A set one overrides that of a joining process.
+// Bounds are the bounds of a job that an operator may change. A changed bound overrides that of a joining process.
 type Bounds struct {
-	Pages *int64         // of all processes together; zero means no bound; nil means that nobody has changed it
-	Time  *time.Duration // since the job was made; zero means no bound; nil means that nobody has changed it
+	Pages *int64         // pages of all processes together; zero means no bound, nil means not changed
+	Time  *time.Duration // time since the job was made; zero means no bound, nil means not changed
 }
 
-// order is what operators have said. A bound that cannot be read was not stored by us, and is left out.
+// order returns what operators want. A bound that cannot be read was not stored by this program, and is left out.
 func (j *job) order() Order {
 	o := Order{Control: Control(j.fields["control"]), changes: parse(j.fields["changes"])}
 	if n, err := strconv.ParseInt(j.terms[maxPages], 10, 64); j.set[maxPages] && err == nil && n >= 0 {
@@ -85,27 +85,27 @@ func (j *job) order() Order {
 	return o
 }
 
-// Order is what operators want, as last heard.
+// Order returns what operators want, as of the last heartbeat. It is safe for concurrent use.
 func (s *member) Order() Order {
 	s.beating.Lock()
 	defer s.beating.Unlock()
 	return s.order
 }
 
-// Seeded says that this process brings no more seeds than it has put.
+// Seeded says that this process brings no seeds beyond those already put.
 func (s *member) Seeded() {
 	if s.seeding.Load() {
 		s.tell(op{kind: opSeeded})
 	}
 }
 
-// seeded has the others hear of it, once all seeds are stored.
+// seeded reports that to the other processes, once all seeds are stored.
 func (s *member) seeded() {
 	s.seeding.Store(false)
 	frontier.Signal(s.stir)
 }
 
-// hello is the call by which this process is heard of for a while.
+// hello returns the call that announces this process for a time to live; zero says goodbye.
 func (s *member) hello(ttl time.Duration) *call {
 	hosts, loaded := s.leases.size()
 	s.mu.Lock()
@@ -121,7 +121,7 @@ func (s *member) hello(ttl time.Duration) *call {
 		s.cfg.Tell(&info)
 	}
 	text, err := json.Marshal(info)
-	if err != nil { // numbers and a name always have a form
+	if err != nil { // this cannot happen: numbers and a name always have a JSON form
 		text = nil
 	}
 	var keys []string
@@ -131,8 +131,9 @@ func (s *member) hello(ttl time.Duration) *call {
 	return &call{script: scriptHello, keys: keys, args: append(s.args(s.worker, millis(ttl), string(text)), s.idleArgs(&idleness)...)}
 }
 
-// beat sends a heartbeat, unless the process has left, and takes in what the job is by now. One at a time: a late
-// answer would undo a newer one, and one under way could bring back a process that has left.
+// beat sends a heartbeat, unless the process has said goodbye, and processes the reply about the job. Only one
+// heartbeat is sent at a time: a late reply would undo a newer one, and a heartbeat in flight could announce a process
+// again that has left.
 func (s *member) beat(ctx context.Context) error {
 	s.beating.Lock()
 	defer s.beating.Unlock()
@@ -152,8 +153,8 @@ func (s *member) beat(ctx context.Context) error {
 	s.take(j, list(reply[2]))
 	if o := j.order(); o.Control != s.order.Control || o.changes != s.order.changes {
 		s.order = o
-		s.pages.yield(1)         // which may be asked for, and Pages has not heard of it
-		s.tell(op{kind: opDraw}) // what is drawn and not used is drawn anew, by the new bound
+		s.pages.yield(1)         // keeps one page: it may have been requested before Pages is called
+		s.tell(op{kind: opDraw}) // pages drawn and not used are drawn again, by the new bound
 		if s.cfg.OnOrder != nil {
 			s.cfg.OnOrder(o)
 		}
@@ -161,16 +162,16 @@ func (s *member) beat(ctx context.Context) error {
 	return s.hearSeeds(ctx, number(reply[1]))
 }
 
-// take takes in what a heartbeat was answered: the job, and what other processes tell of themselves.
+// take processes the reply to a heartbeat: the job, and what other processes report about themselves.
 func (s *member) take(j *job, infos []message) {
 	s.mu.Lock()
 	s.heard, s.heardAt, s.others = j, s.cfg.Clock.Now(), make([]WorkerInfo, len(infos))
 	for i, m := range infos {
-		_ = json.Unmarshal([]byte(text(m)), &s.others[i]) // of another version: what is there of it
+		_ = json.Unmarshal([]byte(text(m)), &s.others[i]) // a process of another version may report less
 	}
 	verdict := j.fields["blocked"]
 	if !s.idleness.Still() {
-		verdict = "" // it was asked for before there was something to do
+		verdict = "" // the heartbeat was sent before this process had work
 	}
 	changed := s.verdict != verdict
 	s.verdict = verdict
@@ -180,10 +181,11 @@ func (s *member) take(j *job, infos []message) {
 	}
 }
 
-// seedsMost bounds the seeds that are read at a time.
+// seedsMost bounds how many seeds are read at a time.
 const seedsMost = 1000
 
-// hearSeeds reads the seeds of the job that were not heard of, up to the last, some at a time.
+// hearSeeds reads the seeds of the job that this process has not read yet, up to seedsMost at a time. last is the
+// number of the last one.
 func (s *member) hearSeeds(ctx context.Context, last int64) error {
 	for c := s.link.Client; s.cfg.OnSeed != nil && s.lastSeed < last; {
 		found, err := c.Do(ctx, c.B().Zrangebyscore().Key(s.key("seeds")).
@@ -202,8 +204,9 @@ func (s *member) hearSeeds(ctx context.Context, last int64) error {
 	return nil
 }
 
-// complete reports whether all URLs of the job are done and no other process brings seeds. Seeds that were brought
-// are counted behind that, and what was noted of a URL that is done is heard of after it. It is asked again soon.
+// complete reports whether all URLs of the job are done and no other process brings seeds. The first heartbeat, before
+// counting, shows whether seeds may come; the second one, after counting, gets all notes about done URLs. A caller that
+// gets false asks again soon.
 func (s *member) complete(ctx context.Context) bool {
 	if s.beat(ctx) != nil {
 		return false
@@ -218,9 +221,9 @@ func (s *member) complete(ctx context.Context) bool {
 	return err == nil && t.added == t.done && s.beat(ctx) == nil
 }
 
-// Only blocked hosts may remain for the whole job alone, as hosts move between processes. Each heartbeat says whether
-// the process works, has no URL, or only hosts that refuse; its script gives the verdict when none works, and a
-// process that works revokes it.
+// Whether only blocked hosts remain can only be said of the whole job, as hosts move between processes. Each heartbeat
+// says whether the process works, has no URL, or only has hosts that refuse requests. The script of the heartbeat gives
+// the verdict when no process works; a process that works revokes it.
 
 // The states of a process, for people.
 const (
@@ -245,7 +248,7 @@ func stateOf(i *frontier.Idleness) string {
 	return stateWorking
 }
 
-// idleArgs is what the script of a heartbeat is told of it.
+// idleArgs returns the arguments that report idleness to the script of a heartbeat.
 func (s *member) idleArgs(i *frontier.Idleness) []string {
 	now := s.cfg.Clock.Now()
 	kind, ordered, since, until := "w", "0", time.Duration(0), time.Duration(0)
@@ -266,15 +269,15 @@ func (s *member) idleArgs(i *frontier.Idleness) []string {
 	return []string{kind, millis(since), millis(until), ordered, millis(i.Patience), shortened(i.Reason)}
 }
 
-// Idles says how far this process is idle. Others hear of it with the next heartbeat, and at once if it works again.
-// Quick.
+// Idles records how far this process is idle. The next heartbeat reports it; that is sent at once if the process has
+// work again. It is quick and safe for concurrent use.
 func (s *member) Idles(i frontier.Idleness) {
 	s.mu.Lock()
 	s.idleness = i
 	correct := s.idleTold && !i.Still()
 	s.idleTold = s.idleTold && !correct
 	if !i.Still() {
-		s.verdict = "" // whatever was said
+		s.verdict = "" // whatever the last heartbeat said
 	}
 	s.mu.Unlock()
 	if correct {
@@ -282,39 +285,40 @@ func (s *member) Idles(i frontier.Idleness) {
 	}
 }
 
-// Noted notes with the job what this process has found: whether a host has answered to a request, if only to one for
-// its robots.txt; whether one has to a URL; and the first reason of a URL given up for want of a robots.txt, empty for
-// none. Quick.
+// Noted stores in the job what this process has found out: whether a host has answered any request, even one for its
+// robots.txt; whether a host has answered a request for a URL; and the first reason for giving up a URL for lack of a
+// robots.txt, or an empty string. It is quick.
 func (s *member) Noted(answered, visited bool, unruled string) {
 	s.tell(op{kind: opNote, answered: answered, visited: visited, text: shortened(unruled)})
 }
 
-// Changed receives when Pages or Verdict may say otherwise than before.
+// Changed returns a channel that receives when the result of Pages or Verdict may have changed.
 func (s *member) Changed() <-chan struct{} { return s.changed }
 
-// Verdict is why the job ends with only blocked hosts left, as last heard, or empty. A process with work goes on, and
-// revokes it.
+// Verdict returns why the job ends with only blocked hosts left, as of the last heartbeat, or an empty string. A
+// process that has work continues, and revokes the verdict. It is safe for concurrent use.
 func (s *member) Verdict() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.verdict
 }
 
-// Unvisited is why no process could ask for any URL, as last heard; empty: one could, or none was due.
+// Unvisited returns why no process could request any URL, as of the last heartbeat. Empty means that one could, or that
+// no URL was due. It is safe for concurrent use.
 func (s *member) Unvisited() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.heard.unvisited()
 }
 
-// Unanswered reports that no host has answered any process, as last heard.
+// Unanswered reports whether no host has answered any process, as of the last heartbeat. It is safe for concurrent use.
 func (s *member) Unanswered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.heard.answered()
 }
 
-// survey reads how the job stands if somebody wants to know. An error leaves what was read before, which ages.
+// survey reads the figures of the job if somebody wants them. After an error the previous figures stay, and age.
 func (s *member) survey(ctx context.Context) {
 	s.mu.Lock()
 	looked, w := s.looked, whole{at: s.heardAt, processes: 1 + len(s.others)}
@@ -340,7 +344,7 @@ func (s *member) survey(ctx context.Context) {
 	s.whole = w
 }
 
-// stand fills in how the job stands, as last read, and what this process is to do just now.
+// stand fills in the figures of the job, as last read, and the current state of this process.
 func (s *member) stand(f *frontier.JobFigures, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -355,25 +359,25 @@ func (s *member) stand(f *frontier.JobFigures, now time.Time) {
 }
 
 const (
-	// drawMost and drawPart bound a draw of pages, which lasts longer than it takes: so many, and such a part of what is
-	// left. A killed process loses its draw.
+	// drawMost and drawPart bound a draw of pages, so that it lasts longer than it takes: at most drawMost pages, and
+	// at most a drawPart-th of those left. A killed process loses the pages that it has drawn.
 	drawMost, drawPart = 1024, 64
-	// maxPages and maxTime are what the bounds of a job are called among its terms.
+	// maxPages and maxTime are the names of these bounds among the terms of a job.
 	maxPages, maxTime = "max_pages", "max_time"
 )
 
-// allowance is the pages that a process may ask for, drawn ahead and given back at Close.
+// allowance is the pages that a process may request; it draws them ahead and gives the rest back at Close.
 type allowance struct {
 	mu    sync.Mutex // guards what follows
 	drawn int64
 	used  int64
 	back  int64 // drawn, and to be given back
-	left  int64 // of the job, as far as is known
-	asked bool  // a draw is under way
-	spent bool  // nothing was left when it was drawn last
+	left  int64 // left in the job, as far as known
+	asked bool  // a draw is outstanding
+	spent bool  // nothing was left at the last draw
 }
 
-// yield has all pages but some given back that are not used.
+// yield marks all unused pages but kept to be given back.
 func (a *allowance) yield(kept int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -381,8 +385,8 @@ func (a *allowance) yield(kept int64) {
 	a.drawn, a.back, a.spent = a.drawn-n, a.back+n, false
 }
 
-// Pages is how many pages this process may have asked for in all, after used, and whether that is final. Until then
-// Changed receives.
+// Pages records that this process has used so many pages, and returns how many it may use in all, and whether that is
+// final. While it is not final, Changed receives when there may be more. It is safe for concurrent use.
 func (s *member) Pages(used int) (most int, last bool) {
 	a := &s.pages
 	a.mu.Lock()
@@ -395,10 +399,11 @@ func (s *member) Pages(used int) (most int, last bool) {
 	return int(a.drawn), a.spent
 }
 
-// Slots asks for a share of plan, the requests that all processes may have in flight; this one may have held until the
-// answer, and could use want. The share lasts until an instant, at which requests beyond it have been cut off, except
-// in a cluster that lost only the job's own node. Shares never add up to more than the plan: a new process waits until
-// others have acknowledged less. With less than one each, processes take turns.
+// Slots requests a share of plan, the number of requests that all processes together may have in flight. held is how
+// many this process may have until the reply, and want how many it could use. The share lasts until an instant; by then
+// the process must have canceled requests beyond it. Shares never add up to more than the plan, except in a cluster
+// that lost only the job's own node: a new process waits until others have acknowledged smaller shares. If there is
+// less than one request per process, the processes take turns.
 func (s *member) Slots(ctx context.Context, plan, held, want int) (share int, until time.Time, err error) {
 	s.slotted.Store(true)
 	until = s.cfg.Clock.Now().Add(s.cfg.Lease - s.margin())
@@ -414,7 +419,7 @@ func (s *member) slotsCall(plan, held, want int) *call {
 		s.worker, millis(s.cfg.Lease), decimal(plan), decimal(held), decimal(want))}
 }
 
-// part has this process be heard of no more, after all else.
+// part says goodbye to the job, after all else.
 func (s *member) part(ctx context.Context) error {
 	if s.slotted.Load() {
 		if _, err := s.link.one(ctx, s.slotsCall(0, 0, 0)); err != nil {

@@ -9,14 +9,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// seen is what a process knows of the URLs that the job has.
+// seen is what a process knows about which URLs the job has.
 //
-// A server may lose acknowledged writes, by failover or between append-only syncs. Lost links are found again on other
-// pages, unless the cache has them as known. So each call that adds URLs has a number, kept by the partition per
-// process. A process that finds a lower one than acknowledged empties its cache and adds again what it finds.
+// A server may lose acknowledged writes in a failover or between append-only syncs. A lost link is found again on other
+// pages, and must then be added again; the cache would treat it as known. So each call that adds URLs has a number, and
+// the partition keeps the last number of each process. A process that finds a lower number than was acknowledged
+// empties its cache, and adds what it finds again.
 type seen struct {
 	*process
-	slots []atomic.Uint64 // a lossy cache of fingerprints surely in the store; a miss costs a trip
+	slots []atomic.Uint64 // a lossy cache of fingerprints that are certainly in the store; a miss costs a round trip
 
 	mu    sync.Mutex // guards what follows
 	marks []mark     // by partition
@@ -27,7 +28,7 @@ type mark struct {
 	at    time.Time
 }
 
-// markFor is how long an idle process's number is surely kept: half the script's time.
+// markFor is how long the partitions certainly keep the number of an idle process: half the time that the script sets.
 const markFor = 12 * time.Hour
 
 func newSeen(p *process) *seen {
@@ -40,19 +41,21 @@ func newSeen(p *process) *seen {
 
 func (s *seen) at(fp uint64) *atomic.Uint64 { return &s.slots[fp&uint64(len(s.slots)-1)] }
 
-// Known reports whether a URL of that fingerprint is surely in the job. If not, it may be all the same. Zero never is.
+// Known reports whether a URL of that fingerprint is certainly in the job. If it returns false, the URL may still be in
+// the job. For the fingerprint zero it always returns false.
 func (s *seen) Known(fp uint64) bool { return fp != 0 && s.at(fp).Load() == fp }
 
 func (s *seen) add(fp uint64) { s.at(fp).Store(fp) }
 
-// forget takes a fingerprint out whose URL is not in the store.
+// forget removes a fingerprint whose URL is not in the store.
 func (s *seen) forget(fp uint64) { s.at(fp).CompareAndSwap(fp, 0) }
 
 func (s *seen) markKey(partition int) string {
 	return root(s.job.name, partition) + "a:" + s.worker
 }
 
-// acknowledged takes in that a partition acknowledged a call, and reports whether its number before was too low.
+// acknowledged records that a partition acknowledged a call with that number, and reports whether the number before was
+// lower than what it had acknowledged, which means a loss.
 func (s *seen) acknowledged(partition int, before, number int64) (lost bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +65,7 @@ func (s *seen) acknowledged(partition int, before, number int64) (lost bool) {
 	return lost
 }
 
-// marked are the partitions that have a number of this process, no longer than a time ago.
+// marked returns the partitions that have acknowledged a call of this process within a time.
 func (s *seen) marked(within time.Duration) (parts []int, acked []int64, keys []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +77,8 @@ func (s *seen) marked(within time.Duration) (parts []int, acked []int64, keys []
 	return parts, acked, keys
 }
 
-// checkMarks looks for losses in all partitions, as without adds none would show. Unreadable ones wait.
+// checkMarks looks for losses in all partitions, since without further adds none would show. Partitions that cannot be
+// read are skipped until the next time.
 func (s *seen) checkMarks(ctx context.Context) {
 	var list rueidis.Commands
 	parts, acked, keys := s.marked(markFor)
@@ -91,7 +95,7 @@ func (s *seen) checkMarks(ctx context.Context) {
 		}
 		lost++
 		s.mu.Lock()
-		if m := &s.marks[parts[i]]; m.acked == acked[i] { // or it was found when more was added
+		if m := &s.marks[parts[i]]; m.acked == acked[i] { // otherwise an add has found the loss meanwhile
 			m.acked = was
 		}
 		s.mu.Unlock()
@@ -111,7 +115,7 @@ func (s *seen) noteLost(partitions int) {
 	s.cfg.Log.Warn("Redis has lost what it had acknowledged: links are added again as they are found again", "job", s.job.name, "partitions", partitions)
 }
 
-// dropMarks removes what the partitions have of this process, at its end.
+// dropMarks removes this process's numbers from the partitions, when it leaves.
 func (s *seen) dropMarks(ctx context.Context) error {
 	var list rueidis.Commands
 	_, _, keys := s.marked(1<<63 - 1)

@@ -12,23 +12,24 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// WorkerInfo is what a process tells of itself.
+// WorkerInfo is what a process reports about itself.
 type WorkerInfo struct {
 	Name    string `json:"name"`
-	Hosts   int    `json:"hosts"`   // that it has
-	Added   int64  `json:"added"`   // URLs that it found first
+	Hosts   int    `json:"hosts"`   // hosts that it holds
+	Added   int64  `json:"added"`   // URLs that it was the first to find
 	Done    int64  `json:"done"`    // URLs that it has visited
-	Dropped int64  `json:"dropped"` // URLs for which the server had no memory
+	Dropped int64  `json:"dropped"` // URLs dropped because the server was out of memory
 	Lost    int64  `json:"lost"`    // hosts whose lease ended
-	Loaded  int    `json:"loaded"`  // URLs that it was handed and are not done
-	Seeding bool   `json:"seeding"` // it brings seeds yet
-	// State is working, idle without a URL, or blocked by refusing hosts; empty from older versions.
+	Loaded  int    `json:"loaded"`  // URLs that it was handed and that are not done
+	Seeding bool   `json:"seeding"` // it may still bring seeds
+	// State is working, idle (without a URL) or blocked (its hosts refuse requests). Empty means a process of an older
+	// version.
 	State string `json:"state,omitempty"`
-	// Use is what it uses of what the job has, by the names of [Budget].
+	// Use is what the process uses of the job's budgets, by the names of [Budget].
 	Use map[string]float64 `json:"use,omitempty"`
-	// Busiest is the highest use of budgets per scope, by budget and scope.
+	// Busiest is the highest use of budgets that apply per scope, by budget and scope.
 	Busiest map[string]map[string]float64 `json:"busiest,omitempty"`
-	Leased  int                           `json:"leased"` // how many URLs it is asking for
+	Leased  int                           `json:"leased"` // number of URLs that it is requesting
 }
 
 // Worker is a process of a job.
@@ -37,87 +38,89 @@ type Worker struct {
 	WorkerInfo
 	Alive bool      `json:"alive"` // its lease has not ended
 	Until time.Time `json:"until"` // when its lease ends, or has ended, by the server's clock
-	Doing Doing     `json:"doing"` // what it is at, for people: see [Doing]
+	Doing Doing     `json:"doing"` // what the process is doing
 }
 
-// Status is how far a job is. The figures of partitions are of slightly different moments.
+// Status says how far a job is. The figures of different partitions are of slightly different moments.
 type Status struct {
 	Job      string  `json:"job"`
 	Control  Control `json:"control"`
-	Complete bool    `json:"complete"` // nothing is left to do: exact, unlike Queued
-	// Ended is why nobody is at it any more, though it is not purged: see [Ended].
+	Complete bool    `json:"complete"` // nothing is left to do. This is exact, unlike Queued
+	// Ended is why no process works on the job any more, although it is not purged. Empty means that one does.
 	Ended Ended `json:"ended,omitempty"`
-	// Blocked is which hosts refuse, when only such remain and the job has come to its end.
+	// Blocked says which hosts refuse requests, if the job has ended because only such hosts remain.
 	Blocked    string `json:"blocked,omitempty"`
-	Unanswered bool   `json:"unanswered,omitempty"` // whether no host has answered to any request so far
-	// Unvisited is why no URL could be asked for, as the robots.txt of no host can be had; empty as soon as one was.
+	Unanswered bool   `json:"unanswered,omitempty"` // no host has answered any request so far
+	// Unvisited is why no URL could be requested, if no host's robots.txt can be fetched. It is empty as soon as one
+	// was requested.
 	Unvisited  string            `json:"unvisited,omitempty"`
 	Created    time.Time         `json:"created"`
 	Now        time.Time         `json:"now"` // by the server's clock
 	Partitions int               `json:"partitions"`
 	Terms      map[string]string `json:"terms"`
 	Counted
-	Workers []Worker `json:"workers"` // by their names
+	Workers []Worker `json:"workers"` // ordered by name
 	Seeds   int64    `json:"seeds"`
-	Budgets []Budget `json:"budgets"` // of the terms, what the processes share
-	// MemoryBytes is what the masters use, and MemoryLimit their bound; zero: none.
+	Budgets []Budget `json:"budgets"` // the terms that the processes share as a budget
+	// MemoryBytes is the memory that the masters use, and MemoryLimit their limit; zero means no limit.
 	MemoryBytes int64 `json:"memory_bytes"`
 	MemoryLimit int64 `json:"memory_limit"`
-	// Unread is how many partitions are in no figure, as their masters do not answer, and Away those masters, if known.
+	// Unread is how many partitions are missing from all figures because their masters do not answer. Away lists those
+	// masters, if known.
 	Unread int      `json:"unread,omitempty"`
 	Away   []string `json:"away,omitempty"`
 }
 
-// Counted is what a job has in its partitions.
+// Counted is the sum of the figures of a job's partitions.
 type Counted struct {
 	Known     int64 `json:"known"`     // URLs ever added
-	Queued    int64 `json:"queued"`    // URLs that wait, or are handed out
-	Done      int64 `json:"done"`      // URLs
+	Queued    int64 `json:"queued"`    // URLs that wait or are handed out
+	Done      int64 `json:"done"`      // URLs that are done
 	Refused   int64 `json:"refused"`   // URLs beyond the bound of their host
 	Reclaimed int64 `json:"reclaimed"` // hosts taken back from processes that had died
-	Ready     int64 `json:"ready"`     // hosts that belong to nobody and may be asked
-	Waiting   int64 `json:"waiting"`   // hosts that belong to nobody and may not be asked yet
+	Ready     int64 `json:"ready"`     // hosts that belong to nobody and are due
+	Waiting   int64 `json:"waiting"`   // hosts that belong to nobody and are not due yet
 	Owned     int64 `json:"owned"`     // hosts that belong to a process
 }
 
 // Budget is what all processes of a job have together, and what they use of it.
 type Budget struct {
-	Name string `json:"name"` // of its term, such as "max_pages"
-	Plan string `json:"plan"` // as the term has it
-	// Used is pages, seconds, requests or bytes a second, or requests in flight, as the budget bounds; the last kinds
-	// sum what processes last told.
+	Name string `json:"name"` // name of its term, such as "max_pages"
+	Plan string `json:"plan"` // value of the term
+	// Used is in the unit of the budget: pages, seconds, requests or bytes per second, or requests in flight. Of the
+	// last three kinds it is the sum of what the processes reported last.
 	Used  float64 `json:"used"`
 	Scope string  `json:"scope,omitempty"` // the busiest scope of a budget per scope; empty: the whole job, or no use
 }
 
-// Doing is what a process of a job is at.
+// Doing is what a process of a job is doing.
 type Doing string
 
 // What processes do.
 const (
-	Crawling  Doing = "crawling"    // it is asking for URLs
-	Waiting   Doing = "waiting"     // none of its hosts is to be asked yet
-	StandsBy  Doing = "standing by" // it has no host
-	Refused   Doing = "blocked"     // all of its hosts refuse to be asked
-	Pausing   Doing = "paused"      // by an operator
-	Finishing Doing = "finishing"   // what is under way, as it was told to end
-	Lost      Doing = "lost"        // it was not heard of for its lease: it has died, or is cut off
+	Crawling  Doing = "crawling"    // it is requesting URLs
+	Waiting   Doing = "waiting"     // none of its hosts is due yet
+	StandsBy  Doing = "standing by" // it holds no host
+	Refused   Doing = "blocked"     // all of its hosts refuse requests
+	Pausing   Doing = "paused"      // an operator has paused the job
+	Finishing Doing = "finishing"   // it finishes what is in flight, as an operator has ended the job
+	Lost      Doing = "lost"        // its lease has ended without a heartbeat: it has died, or is cut off
 )
 
-// Ended is why nobody is at a job any more.
+// Ended is why no process works on a job any more.
 type Ended string
 
-// The ends. A job that was not purged can go on after all but the first.
+// The reasons. A job that was not purged can be resumed after each of them but the first.
 const (
 	EndedComplete Ended = "complete"  // nothing is left to do
-	EndedPages    Ended = "max_pages" // as many pages as it may have were asked for
+	EndedPages    Ended = "max_pages" // the page budget of the job is used up
 	EndedTime     Ended = "max_time"  // its time is over
-	EndedDrained  Ended = "drained"   // by an operator
-	EndedBlocked  Ended = "blocked"   // only hosts remain that refuse to be asked
-	EndedAlone    Ended = "alone"     // its processes have left it, or died
+	EndedDrained  Ended = "drained"   // an operator has ended it
+	EndedBlocked  Ended = "blocked"   // only hosts remain that refuse requests
+	EndedAlone    Ended = "alone"     // its processes have left it or died
 )
 
-// Status reads how far the job is: some commands for each partition.
+// Status reads how far the job is. That takes some commands per partition.
 func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	j, err := findJob(ctx, f.link.Client, f.job.name)
 	if err != nil {
@@ -142,7 +145,7 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	return s, nil
 }
 
-// look fills in what is no counter, but for partitions that cannot be read.
+// look fills in what is not counted in the partitions' counters, without partitions that cannot be read.
 func (f *Fleet) look(ctx context.Context, s *Status, id string, unread map[int]bool) error {
 	drawn, err := f.workers(ctx, s, id)
 	if err != nil {
@@ -172,7 +175,7 @@ func (f *Fleet) look(ctx context.Context, s *Status, id string, unread map[int]b
 	return f.memory(ctx, s)
 }
 
-// workers fills in the processes heard of lately, and what else is of the job as a whole.
+// workers fills in the processes heard of lately, and other figures of the job as a whole.
 func (f *Fleet) workers(ctx context.Context, s *Status, id string) (drawn int64, err error) {
 	var keys []string
 	for _, what := range []string{"job", "workers", "info", "seeds", "drawn"} {
@@ -187,7 +190,7 @@ func (f *Fleet) workers(ctx context.Context, s *Status, id string) (drawn int64,
 	for pair := range slices.Chunk(list(reply[1]), 2) {
 		w := Worker{ID: text(pair[0]), Until: time.UnixMilli(parse(text(pair[1]))).UTC()}
 		w.Alive = w.Until.After(s.Now)
-		_ = json.Unmarshal([]byte(text(infos[len(s.Workers)])), &w.WorkerInfo) // of another version: what is there of it
+		_ = json.Unmarshal([]byte(text(infos[len(s.Workers)])), &w.WorkerInfo) // another version may report less
 		s.Workers = append(s.Workers, w)
 	}
 	slices.SortFunc(s.Workers, func(a, b Worker) int { return strings.Compare(a.Name+"\x00"+a.ID, b.Name+"\x00"+b.ID) })
@@ -198,7 +201,7 @@ func (f *Fleet) memory(ctx context.Context, s *Status) error {
 	for _, node := range f.link.Nodes() {
 		info, err := node.Do(ctx, node.B().Info().Build()).ToString()
 		if err != nil && f.unserved(err) {
-			continue // a replica is enough not to be there
+			continue // the node may be a replica, and need not be there
 		}
 		if err != nil {
 			return fmt.Errorf("redis: %w", err)
@@ -211,7 +214,7 @@ func (f *Fleet) memory(ctx context.Context, s *Status) error {
 	return nil
 }
 
-// The terms that are budgets of the job as a whole.
+// budgetTerms are the terms that are budgets of the job as a whole.
 var budgetTerms = []string{
 	maxPages, maxTime, "ratelimit.global_rps", "ratelimit.ip_rps", "ratelimit.site_rps", "ratelimit.global_concurrency", "ratelimit.global_bytes",
 }
@@ -219,7 +222,7 @@ var budgetTerms = []string{
 func (s *Status) budgets(drawn int64) {
 	for _, name := range budgetTerms {
 		plan, ok := s.Terms[name]
-		if !ok || plan == "0" { // an operator has taken the bound away
+		if !ok || plan == "0" { // an operator has removed the bound
 			continue
 		}
 		b := Budget{Name: name, Plan: plan}
@@ -241,7 +244,7 @@ func (s *Status) budgets(drawn int64) {
 	}
 }
 
-// busiest is the scope of which all processes together use most, as far as each has told of it.
+// busiest returns the scope of which all living processes together use most, as far as they have reported it.
 func (s *Status) busiest(name string) (scope string, used float64) {
 	sums := make(map[string]float64)
 	for i := range s.Workers {
@@ -259,7 +262,7 @@ func (s *Status) busiest(name string) (scope string, used float64) {
 	return scope, used
 }
 
-// UsedUp reports whether nothing is left of a bound of pages or of time.
+// UsedUp reports whether nothing is left of a budget of pages or of time. It is false for other budgets.
 func (b *Budget) UsedUp() bool {
 	switch b.Name {
 	case maxPages:
@@ -271,7 +274,7 @@ func (b *Budget) UsedUp() bool {
 	return false
 }
 
-// doing is what a process is at.
+// doing returns what the process is doing.
 func (w *Worker) doing(control Control) Doing {
 	switch {
 	case !w.Alive:
@@ -290,7 +293,7 @@ func (w *Worker) doing(control Control) Doing {
 	return Waiting
 }
 
-// ended is why nobody is at the job; empty if somebody is.
+// ended returns why no process works on the job; empty if one does.
 func (s *Status) ended() Ended {
 	if s.Complete {
 		return EndedComplete
@@ -310,15 +313,15 @@ func (s *Status) ended() Ended {
 	return EndedAlone
 }
 
-// awayPatience is for how long a node of a cluster is waited for that may be away.
+// awayPatience is how long the nodes of a cluster are waited for when some may be away.
 const awayPatience = 3 * time.Second
 
-// unserved reports whether an error is that a master of a cluster is away.
+// unserved reports whether an error means that a master of a cluster is away.
 func (f *Fleet) unserved(err error) bool {
 	return f.link.Mode() == rueidis.ClientModeCluster && heals(err)
 }
 
-// explain adds to an error that a master of a cluster is away, and which.
+// explain adds to an error which masters of the cluster are away, if that is its cause.
 func (f *Fleet) explain(ctx context.Context, err error) error {
 	if !f.unserved(err) {
 		return err
@@ -334,7 +337,7 @@ func (f *Fleet) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: of the cluster %s away, without which the job cannot be read: a replica takes the place of a master after its cluster-node-timeout; where there is none, begin it again", err, are)
 }
 
-// away are the masters with slots that do not answer, or that others have given up, if known.
+// away returns the masters with slots that do not answer or that other nodes have given up, as far as known.
 func (f *Fleet) away(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, awayPatience)
 	defer cancel()
@@ -348,12 +351,13 @@ func (f *Fleet) away(ctx context.Context) []string {
 	return awayOf(nodes, silent)
 }
 
-// awayOf reads a node's view of the cluster: id, address, flags, master, two times, epoch, link state and slots.
+// awayOf reads a node's view of the cluster, a line per node: ID, address, flags, master, two times, epoch, link state
+// and slots.
 func awayOf(nodes string, silent map[string]bool) (masters []string) {
 	for line := range strings.Lines(nodes) {
 		words := strings.Fields(line)
 		if len(words) < 9 {
-			continue // no slot is its own
+			continue // the node has no slots
 		}
 		addr, _, _ := strings.Cut(words[1], "@")
 		if strings.Contains(words[2], "master") && (silent[addr] || strings.Contains(words[2], "fail")) {

@@ -18,27 +18,27 @@ import (
 )
 
 const (
-	// urgent is how many calls are not made to wait for more.
+	// urgent is the number of calls from which on they are sent without waiting for more.
 	urgent = 1024
-	// loadMost bounds the URLs of one answer, and so what a script moves at a time.
+	// loadMost bounds the URLs of one answer, and so how many a script moves at a time.
 	loadMost = 256
-	// fpMask leaves 63 bits of a fingerprint: the server's intsets have signed numbers.
+	// fpMask selects 63 bits of a fingerprint, because the server's intsets hold signed numbers.
 	fpMask = 1<<63 - 1
 )
 
 // process is what all parts of a store share.
 type process struct {
-	frontier.Progress // a call is stored when it is sent
+	frontier.Progress // a call counts as stored when it is sent
 	cfg               Config
 	job               *job   // as it was when the store was opened
-	worker            string // the id of this process
+	worker            string // ID of this process
 	link              link
 	inbox             *frontier.Inbox[op]
-	ended             chan struct{} // closed: the writer has ended
+	ended             chan struct{} // closed when the writer has ended
 	counts            counts
-	life              context.Context // ends when nothing further is done
+	life              context.Context // ends when the store stops working
 	end               context.CancelFunc
-	work              sync.WaitGroup // what runs in the background
+	work              sync.WaitGroup // the goroutines of the store
 }
 
 type counts struct {
@@ -47,7 +47,7 @@ type counts struct {
 	oom atomic.Bool
 }
 
-// args are those that all scripts begin with.
+// args returns the arguments that all scripts begin with, followed by more.
 func (p *process) args(more ...string) []string {
 	return append([]string{timeArg(p.cfg.now), p.job.id}, more...)
 }
@@ -56,14 +56,14 @@ func (p *process) key(what string) string { return jobKey(p.job.name, what) }
 
 func (p *process) tell(o op) { p.inbox.Add(o.kind >= opDraw, o) }
 
-// fail ends the work of the store. Only the first reason counts.
+// fail ends the work of the store. Only the first error counts.
 func (p *process) fail(err error) {
 	if p.Fail(fmt.Errorf("job %s: %w", p.job.name, err)) {
 		p.end()
 	}
 }
 
-// wait waits for a time, or less if something comes early, and reports whether the store goes on.
+// wait waits for d, or until early receives. It reports whether the store is still working.
 func (p *process) wait(d time.Duration, early <-chan struct{}) bool {
 	return p.await(p.cfg.Clock.NewTimer(d), early)
 }
@@ -78,7 +78,7 @@ func (p *process) await(timer clock.Timer, early <-chan struct{}) bool {
 	return p.life.Err() == nil
 }
 
-// Store is the part of one process in the frontier of a job. It is made by [Open] and must be closed.
+// Store is one process's part of the frontier of a job. Make it with [Open]; it must be closed.
 type Store struct {
 	*process
 	*seen   // which URLs are known
@@ -86,14 +86,14 @@ type Store struct {
 	*member // the job as a whole
 	writer  writer
 	left    frontier.Left
-	elapsed time.Duration // of the job, when the store was opened
+	elapsed time.Duration // age of the job when the store was opened
 	close   func() error
 }
 
 var _ frontier.Storage = (*Store)(nil)
 
-// Open makes or joins the job, and starts. The error is a [*frontier.TermsError] or [ErrNoJob], names the wrong field of cfg,
-// or says what is wrong with the server.
+// Open makes or joins the job, and starts the goroutines of the store. The error is a [*frontier.TermsError] or
+// [ErrNoJob], names the wrong field of cfg, or says what is wrong with the server.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
@@ -132,8 +132,8 @@ func dial(o rueidis.ClientOption) (rueidis.Client, error) {
 	return client, nil
 }
 
-// joinSoon joins, and in a cluster with a silent node retries until ctx ends, for a failover. A silent single server
-// is an error at once.
+// joinSoon joins the job. In a cluster with a silent node it retries until ctx ends, to outlast a failover. A silent
+// single server is an error at once.
 func (s *Store) joinSoon(ctx context.Context) error {
 	for pause := retryFirst; ; pause = min(2*pause, retryMost) {
 		err := s.join(ctx)
@@ -143,7 +143,7 @@ func (s *Store) joinSoon(ctx context.Context) error {
 	}
 }
 
-// join reads what the job is, and lets it be known that this process is there.
+// join reads the state of the job, and announces this process.
 func (s *Store) join(ctx context.Context) (err error) {
 	if err := inspect(ctx, s.link.Client); err != nil {
 		return err
@@ -168,16 +168,16 @@ func (s *Store) join(ctx context.Context) (err error) {
 	return nil
 }
 
-// Key is the key of the fingerprints of the job.
+// Key returns the key of the fingerprints of the job.
 func (s *Store) Key() uint64 { return s.job.key }
 
-// Left is what the job had when the store was opened; its IDs are the store's.
+// Left returns what the job had when the store was opened, without LastID: the store assigns the IDs.
 func (s *Store) Left() frontier.Left { return s.left }
 
-// Elapsed is how long ago the job was begun, by the server's clock, when the store was opened.
+// Elapsed returns how long before the opening of the store the job was made, by the server's clock.
 func (s *Store) Elapsed() time.Duration { return s.elapsed }
 
-// Put has the job decide about a URL: one that is new is queued, whosever its host is.
+// Put adds a URL to the job, which decides whether it is new; a new URL is queued, whichever process holds its host.
 func (s *Store) Put(host string, it *frontier.Item, fp uint64, _ bool) {
 	s.add(fp)
 	o := op{kind: opPut, host: host, text: encode(host, it), fp: fp, n: int64(it.Rank), budget: s.budgetOf(it)}
@@ -187,7 +187,8 @@ func (s *Store) Put(host string, it *frontier.Item, fp uint64, _ bool) {
 	s.tell(o)
 }
 
-// budgetOf is the budget of a URL and its bound, as the script takes them: a seed has none, and counts even so.
+// budgetOf returns the budget of a URL and its bound, as the script takes them. A seed counts in its budget but is not
+// bounded by it.
 func (s *Store) budgetOf(it *frontier.Item) string {
 	if s.cfg.Budget == nil || it.Kind != frontier.Page {
 		return ""
@@ -202,7 +203,7 @@ func (s *Store) budgetOf(it *frontier.Item) string {
 	return decimal(budget) + ":" + decimal(most)
 }
 
-// Spent stores the tries of a URL that was loaded, and what the limiter knows of its host.
+// Spent stores the tries of a loaded URL, and what the limiter knows of its host.
 func (s *Store) Spent(host string, it *frontier.Item) {
 	if h := s.asked(host, 0); h != nil {
 		s.learned(h)
@@ -210,22 +211,22 @@ func (s *Store) Spent(host string, it *frontier.Item) {
 	}
 }
 
-// Done stores that a URL that was loaded is not queued any more, and whether it was refused.
+// Done stores that a loaded URL is no longer queued, and whether it was refused.
 func (s *Store) Done(host string, it *frontier.Item, v frontier.Visit) {
 	if h := s.asked(host, 1); h != nil {
 		s.tell(op{kind: opDone, held: h, id: it.ID, refused: v.Refused})
 	}
 }
 
-// Load asks for the next URLs of a host of ours, which come by Answers; the place is of no account.
+// Load requests the next URLs of a host that this process holds; Answers delivers them. It ignores the place.
 func (s *Store) Load(host string, _ frontier.Place, n int) {
 	s.tell(op{kind: opLoad, host: host, held: s.find(host), n: int64(min(n, loadMost))})
 }
 
-// Activate asks for hosts that belong to nobody.
+// Activate requests hosts that belong to nobody.
 func (s *Store) Activate(n int) { s.tell(op{kind: opRouse, n: int64(n)}) }
 
-// Deactivate gives a host back, not to be asked before an instant.
+// Deactivate gives a host back, not to be acquired before an instant.
 func (s *Store) Deactivate(host string, notBefore time.Time) {
 	if h := s.find(host); h != nil && s.give(h) {
 		s.counts.given.Add(1)
@@ -234,13 +235,13 @@ func (s *Store) Deactivate(host string, notBefore time.Time) {
 	}
 }
 
-// Commit does nothing: calls are sent in order, outcomes after [Config.Sync]; positions are not kept.
+// Commit does nothing: calls are sent in order, outcomes after [Config.Sync], and positions are not kept.
 func (s *Store) Commit([]frontier.Position) {}
 
-// Owned is nil: the files of a process are its own, whoever has its hosts.
+// Owned returns nil: the files of a process are its own, whichever process holds its hosts.
 func (s *Store) Owned() error { return nil }
 
-// Opening is what the job has of a named host and port, as [Store.SetOpening] was told, or empty.
+// Opening returns what [Store.SetOpening] stored for a host and port, or an empty string.
 func (s *Store) Opening(ctx context.Context, host string) (addrs string, err error) {
 	c := s.link.Client
 	addrs, err = c.Do(ctx, c.B().Hget().Key(s.key("openings")).Field(host).Build()).ToString()
@@ -250,7 +251,8 @@ func (s *Store) Opening(ctx context.Context, host string) (addrs string, err err
 	return addrs, nil
 }
 
-// SetOpening notes what a host and a port that the user named have opened, unless another process has before.
+// SetOpening stores the allowed private addresses of a host and port that the user named, unless another process has
+// stored some before.
 func (s *Store) SetOpening(ctx context.Context, host, addrs string) error {
 	c := s.link.Client
 	if err := c.Do(ctx, c.B().Hsetnx().Key(s.key("openings")).Field(host).Value(addrs).Build()).Error(); err != nil {
@@ -259,12 +261,12 @@ func (s *Store) SetOpening(ctx context.Context, host, addrs string) error {
 	return nil
 }
 
-// Close sends what was told, gives all hosts back and stops the store. A silent server costs a lease, and 10 s at
-// least, after which the sessions have ended. The frontier must not call any more. The error is that of Err, the same
-// in further calls.
+// Close sends the pending calls, gives all hosts back and stops the store. If the server is silent, Close waits for a
+// lease, and at least 10 s, after which the sessions have ended. The frontier must not call the store any more. The
+// error is that of Err; further calls return the same.
 func (s *Store) Close() error { return s.close() }
 
-// patience is how long Close waits for the server, also with short leases, to store what was found.
+// patience returns how long Close waits for the server to store what was found; with short leases it is closeLeast.
 func (p *process) patience() time.Duration { return max(p.cfg.Lease, closeLeast) }
 
 func (s *Store) shut() error {
@@ -272,8 +274,8 @@ func (s *Store) shut() error {
 	defer patience.Stop()
 	s.inbox.Close()
 	select {
-	case <-s.ended: // the writer has sent what it had, or seen that it cannot
-	case <-patience.C(): // it may be at a batch that was told before
+	case <-s.ended: // the writer has sent all calls, or failed
+	case <-patience.C(): // the writer may still be sending an earlier batch
 		s.fail(fmt.Errorf("redis: %w: the server has not taken within %v what it was told last; that is not stored, and others fetch it again", context.DeadlineExceeded, s.patience()))
 		<-s.ended
 	}
@@ -283,10 +285,10 @@ func (s *Store) shut() error {
 	return s.Err()
 }
 
-// firstBeat is when a process is heard of again after it has come, with the hosts that it has got by then.
+// firstBeat is when a process sends its second heartbeat, which reports the hosts that it has acquired by then.
 const firstBeat = time.Second
 
-// keep renews the sessions and has the process be heard of, until the store is closed.
+// keep renews the sessions and sends heartbeats, until the store is closed.
 func (s *Store) keep() {
 	period := s.cfg.Lease / 3
 	for wait := min(period, firstBeat); ; {
@@ -313,8 +315,8 @@ func (s *Store) keep() {
 	}
 }
 
-// Figures is how this process and its job stand, without a request. Asking has those of the job read with the next
-// heartbeat.
+// Figures returns the figures of this process and its job, without a request. A call makes the next heartbeat read
+// those of the job. It is safe for concurrent use.
 func (s *Store) Figures() frontier.JobFigures {
 	c, now := &s.counts, s.cfg.Clock.Now()
 	f := frontier.JobFigures{

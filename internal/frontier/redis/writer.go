@@ -12,20 +12,20 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
-// writer sends what was told, on a goroutine of its own.
+// writer sends the calls of the store, on a goroutine of its own.
 type writer struct {
 	*process
 	seen      *seen
 	leases    *leases
 	member    *member
-	request   int64        // of scripts that want a number
-	hints     map[int]bool // partitions in which a host may be ready
-	unsettled []op         // done URLs whose records may not be on disk yet, told once they are
-	timed     bool         // it will be overdue
+	request   int64        // number of the last request of a script that wants one
+	hints     map[int]bool // partitions where a host may be ready
+	unsettled []op         // done URLs whose records may not be on disk yet; sent after a sync
+	timed     bool         // a timer runs that will signal overdue
 	overdue   chan struct{}
 }
 
-// run sends what was told until the store is closed or fails.
+// run sends the calls until the store is closed or fails.
 func (s *writer) run() {
 	defer close(s.ended)
 	for closed := false; !closed; {
@@ -62,11 +62,11 @@ func (s *writer) run() {
 	}
 }
 
-// settleEvery is how long outcomes may wait, to sync the sinks less often.
+// settleEvery is how long outcomes may wait, so that the sinks are synced less often.
 const settleEvery = 100 * time.Millisecond
 
-// settle takes out of ops what is to wait, and adds what need not, after a sync. Returns and questions depend on all
-// calls before.
+// settle holds back the outcomes in ops, and adds those that need not wait any longer, after a sync. Returned hosts and
+// requests for hosts depend on all calls before them, so they force a sync.
 func (s *writer) settle(ops []op, now bool) ([]op, error) {
 	if s.cfg.Sync == nil {
 		return ops, nil
@@ -121,14 +121,14 @@ func (s *writer) send(ctx context.Context, ops []op) error {
 	return nil
 }
 
-// addMost, doneMost and giveMost bound a script to some milliseconds.
+// addMost, doneMost and giveMost bound the operations of a script call, so that it runs for some milliseconds at most.
 const (
 	addMost  = 256
 	doneMost = 512
 	giveMost = 64
 )
 
-// each runs a batch, and takes the replies of its calls, of so many parts.
+// each runs a batch, and calls take with each reply, which must have at least that many parts.
 func (s *writer) each(ctx context.Context, b *batch, parts int, take func(ops []op, reply []message) error) error {
 	if err := s.link.run(ctx, b.calls); err != nil {
 		return err
@@ -149,10 +149,10 @@ func decimal[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10)
 
 func millis(d time.Duration) string { return decimal(d.Milliseconds()) }
 
-// put adds URLs, the seeds among them to those of the job before.
+// put adds URLs, and the seeds among them to the seeds of the job.
 func (s *writer) put(ctx context.Context, ops []op) error {
 	seeds := &call{script: scriptSeeds, keys: []string{s.key("seeds")}}
-	var numbers []int64 // of the calls
+	var numbers []int64 // numbers of the calls
 	b := batch{script: scriptAdd, most: addMost, head: func(session ...string) []string {
 		s.request++
 		numbers = append(numbers, s.request)
@@ -166,7 +166,7 @@ func (s *writer) put(ctx context.Context, ops []op) error {
 		b.add(p, s.leases.sessionOf(p), o, o.host, strconv.FormatUint(o.fp&fpMask, 10), decimal(o.n), o.budget, o.text)
 	}
 	if len(seeds.args) > 0 {
-		// One that the server has no memory for is a seed of this process alone.
+		// If the server is out of memory, the seeds are known to this process alone.
 		if _, err := s.link.one(ctx, seeds); err != nil && !errors.Is(err, errMemory) {
 			return err
 		}
@@ -197,7 +197,7 @@ func (s *writer) put(ctx context.Context, ops []op) error {
 	return nil
 }
 
-// noteFull tells once when the server begins to refuse new URLs, and when it takes them again.
+// noteFull logs once that the server has begun to refuse new URLs, and once that it accepts them again.
 func (s *writer) noteFull(full bool) {
 	if was := s.counts.oom.Swap(full); was == full {
 		return
@@ -210,14 +210,14 @@ func (s *writer) noteFull(full bool) {
 	}
 }
 
-// added takes in the outcome of offered URLs, and reports whether the partition has lost earlier ones.
+// added processes the reply about added URLs, and reports whether the partition has lost earlier ones.
 func (s *writer) added(reply []message, ops []op, serial int64) (lost bool) {
 	fresh, refused := number(reply[0]), list(reply[1])
 	s.counts.added.Add(fresh)
 	s.counts.refused.Add(int64(len(refused)))
 	s.counts.duplicates.Add(int64(len(ops)) - fresh - int64(len(refused)))
 	for _, m := range refused {
-		if i := number(m); i >= 0 && i < int64(len(ops)) { // a page that is refused makes room for it
+		if i := number(m); i >= 0 && i < int64(len(ops)) { // it may be added later, when a refused page makes room
 			s.seen.forget(ops[i].fp)
 		}
 	}
@@ -278,7 +278,7 @@ func (s *writer) give(ctx context.Context, ops []op) error {
 func (s *writer) load(ctx context.Context, ops []op) error {
 	b := batch{script: scriptLoad, most: giveMost, head: s.args}
 	for _, o := range ops {
-		if o.held == nil { // it was lost, and the frontier has been told or is about to be
+		if o.held == nil { // the host was lost; an update says so to the frontier
 			if !s.Answer(ctx.Done(), frontier.Answer{Host: o.host}) {
 				return ctx.Err()
 			}
@@ -306,7 +306,7 @@ func (s *writer) load(ctx context.Context, ops []op) error {
 	})
 }
 
-// loadedOf is the answer about one host.
+// loadedOf returns the answer about one host.
 func (s *writer) loadedOf(h *held, reply []message) (frontier.Answer, error) {
 	a := frontier.Answer{Host: h.name, Lease: h.token}
 	if len(reply) < 2 {
@@ -329,7 +329,7 @@ func (s *writer) loadedOf(h *held, reply []message) (frontier.Answer, error) {
 	return a, nil
 }
 
-// acquire answers with hosts that belong to nobody: of partitions where there may be some, or else of all.
+// acquire answers with hosts that belong to nobody: from partitions where there may be some, or else from all.
 func (s *writer) acquire(ctx context.Context, n int) error {
 	var a frontier.Answer
 	var some []*part
@@ -353,7 +353,7 @@ func (s *writer) acquire(ctx context.Context, n int) error {
 	return nil
 }
 
-// ask acquires hosts of partitions, about as many of each.
+// ask acquires up to about n hosts, about as many from each of the partitions.
 func (s *writer) ask(ctx context.Context, parts []*part, n int, a *frontier.Answer) error {
 	quota := max(1, (n+len(parts)-1)/len(parts))
 	s.request++
@@ -383,14 +383,14 @@ func (s *writer) ask(ctx context.Context, parts []*part, n int, a *frontier.Answ
 		before := len(a.Hosts)
 		s.leases.granted(parts[i], sessions[i], sent, list(reply[0]), a)
 		if len(a.Hosts)-before >= quota {
-			s.hints[parts[i].index] = true // there may be more
+			s.hints[parts[i].index] = true // there may be more hosts
 		}
 	}
 	return nil
 }
 
-// note stores notes with the job, before the URL of their origin counts as done, so that whoever finds the job
-// complete sees them.
+// note stores notes in the job. They are sent before their URL counts as done, so that whoever finds the job complete
+// sees them.
 func (s *writer) note(ctx context.Context, ops []op) error {
 	answered, visited, reason := "0", "0", ""
 	for _, o := range ops {
@@ -406,7 +406,7 @@ func (s *writer) note(ctx context.Context, ops []op) error {
 	return err
 }
 
-// draw draws so many pages, and gives back those that are to be.
+// draw draws n pages, and gives back those that are due to be given back.
 func (s *writer) draw(ctx context.Context, n int64) error {
 	a := &s.member.pages
 	a.mu.Lock()
@@ -434,10 +434,10 @@ func (s *writer) draw(ctx context.Context, n int64) error {
 	return nil
 }
 
-// leave gives back all that this process has, and has it be heard of no more.
+// leave gives back all that this process has, and says goodbye to the job.
 func (s *writer) leave(ctx context.Context) error {
 	wait := int64(0)
-	if s.member.Verdict() != "" { // all are to hear of it first, or what this one leaves would keep them from their end
+	if s.member.Verdict() != "" { // the others must learn of the verdict first; hosts free before would keep them going
 		wait = s.cfg.Lease.Milliseconds()
 	}
 	err := s.give(ctx, s.leases.returns(wait))
