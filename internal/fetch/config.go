@@ -74,7 +74,7 @@ type Config struct {
 	// Withheld, if set, is called by Fetch's goroutine when Trusted has prevented that credentials of Access are sent
 	// to a host.
 	Withheld func(authority string)
-	Cookies  cookies.Keeper    // stores the cookies that responses set, and returns those to send. Nil means that only those of Header are sent
+	Cookies  cookies.Keeper    // stores cookies and returns those to send. Nil means that only those of Header are sent
 	Resolver *resolve.Resolver // finds addresses. The Client does not close it. Nil means a new one
 
 	// AllowPrivate allows connections of any host to private and loopback addresses. False allows only those of

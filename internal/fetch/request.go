@@ -20,11 +20,11 @@ import (
 
 // Request is one request: a GET unless it has a Method.
 type Request struct {
-	URL     string      // absolute, http or https; user information is sent as Basic authentication, the fragment is not sent
+	URL     string      // absolute, http or https; user information becomes Basic authentication, the fragment is not sent
 	Method  string      // empty means GET
 	Payload []byte      // the request body; nil means none
 	Header  http.Header // replaces fields of the Client's header of the same name
-	Cookie  string      // cookies of the page that makes the request; sent before the Client's, and instead of those of the same names
+	Cookie  string      // of the page that makes the request; sent before the Client's, and instead of those of the same names
 	// Anonymous leaves out the Client's cookies, credentials, and header fields for single hosts, and stores no cookie.
 	// False sends and stores them as the Config says.
 	Anonymous bool

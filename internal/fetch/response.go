@@ -28,10 +28,10 @@ type Response struct {
 	Location       string        // of a redirect, as sent and not resolved; empty if there is none
 	ContentType    string        // media type in lower case, without parameters; empty if unknown
 	Charset        string        // parameter of the media type, in lower case; empty if there is none
-	IgnoredCodings string        // names in Content-Encoding that are not codings, such as "none" or "utf-8", in lower case, separated by ", "
+	IgnoredCodings string        // names in Content-Encoding that are not codings, such as "utf-8", in lower case, separated by ", "
 	RetryAfter     time.Duration // how long the server asks to wait, uncapped; zero if it does not
 	Quota          header.Quota  // the tightest quota in the header, its Reset counted from the arrival of the header
-	Second         uint8         // second of the host's clock in which it wrote the response, see [header.Second]; zero if not known
+	Second         uint8         // second of the host's clock at which it responded, see [header.Second]; zero if not known
 
 	SentAt  time.Time // when the connection was ready and the request was sent
 	Timings Timings

@@ -7,13 +7,14 @@ import (
 	"os"
 )
 
-// ReadFile reads a file of at most so many bytes, as one with secrets or certificates is. Its errors name the file.
+// ReadFile reads a file of at most the given number of bytes, for example one with secrets or certificates. Its errors
+// name the file.
 func ReadFile(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
+	defer func() { _ = f.Close() }() // it is only read
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err == nil && int64(len(data)) > most {
 		err = fmt.Errorf("%s is larger than %d KiB: is it the right file?", path, most>>10)
@@ -21,17 +22,17 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return data, err
 }
 
-// MaxPEM bounds a file of certificates; the system's authorities come to 200 KiB.
+// MaxPEM bounds a file of certificates, in bytes; the authorities of a system have 200 KiB.
 const MaxPEM = 8 << 20
 
-// ReadAuthorities adds the certificates of a PEM file to those of the system. Its errors name the file.
+// ReadAuthorities returns the certificates of the system together with those of a PEM file. Its errors name the file.
 func ReadAuthorities(path string) (*x509.CertPool, error) {
 	data, err := ReadFile(path, MaxPEM)
 	if err != nil {
 		return nil, err
 	}
 	roots, err := x509.SystemCertPool()
-	if err != nil { // as on a machine without any
+	if err != nil { // the system has none
 		roots = x509.NewCertPool()
 	}
 	if !roots.AppendCertsFromPEM(data) {

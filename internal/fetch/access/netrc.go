@@ -10,8 +10,8 @@ import (
 
 const mostNetrc = 1 << 20
 
-// ParseNetrc reads a netrc file, as ftp, curl and wget do: machine NAME login USER password SECRET. Macros, accounts
-// and default, which would send a secret to every host, are skipped. The error names the line, and no secret.
+// ParseNetrc parses a netrc file as ftp, curl and wget do: machine NAME login USER password SECRET. It skips macros,
+// accounts, and the default entry, which would send a secret to every host. The error names the line, and no secret.
 func ParseNetrc(r io.Reader) ([]Login, error) {
 	data, err := io.ReadAll(io.LimitReader(r, mostNetrc+1))
 	if err != nil {
@@ -41,7 +41,7 @@ type netrc struct {
 	logins []Login
 
 	machine, user, secret string
-	open, any             bool // a machine or default was named; default
+	open, any             bool // open: in an entry; any: it is the default entry
 }
 
 var errQuote = errors.New(`a " has no end on its line`)
@@ -120,7 +120,7 @@ func (p *netrc) drop(end string) {
 	p.rest = p.rest[i+len(end):]
 }
 
-// finish ends the machine that was begun. One without login and password says nothing.
+// finish ends the current machine. One without a login is ignored.
 func (p *netrc) finish() error {
 	machine, pair, usable := p.machine, p.user+":"+p.secret, p.open && !p.any && p.user != ""
 	p.machine, p.user, p.secret, p.open, p.any = "", "", "", false, false

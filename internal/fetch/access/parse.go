@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// ParseAuth returns the value of Authorization for "user:password" (Basic, RFC 7617) or "bearer TOKEN" (RFC 6750). The
-// error repeats nothing of it.
+// ParseAuth returns the value of the Authorization field for "user:password" (Basic, RFC 7617) or "bearer TOKEN" (RFC
+// 6750). Its errors do not repeat any of it.
 func ParseAuth(s string) (string, error) {
 	if scheme, token, ok := strings.Cut(s, " "); ok && strings.EqualFold(scheme, "bearer") {
 		token = strings.TrimSpace(token)
@@ -27,7 +27,7 @@ func ParseAuth(s string) (string, error) {
 	return login(s)
 }
 
-// login is the value for "user:password", without control characters (RFC 7617 section 2).
+// login returns the value for "user:password". Control characters are an error (RFC 7617 section 2).
 func login(pair string) (string, error) {
 	for i := range len(pair) {
 		if pair[i] < ' ' || pair[i] == 0x7f {
@@ -37,10 +37,10 @@ func login(pair string) (string, error) {
 	return Basic(pair), nil
 }
 
-// Basic is the value of Authorization, or Proxy-Authorization, for "user:password".
+// Basic returns the value of Authorization or Proxy-Authorization for "user:password".
 func Basic(pair string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(pair)) }
 
-// CutLogin cuts "HOST=AUTH" into the pattern of hosts and what ParseAuth reads.
+// CutLogin splits "HOST=AUTH" into a pattern for hosts and text for ParseAuth.
 func CutLogin(s string) (match, auth string, err error) {
 	match, auth, ok := strings.Cut(s, "=")
 	if !ok || match == "" || auth == "" {
@@ -49,20 +49,20 @@ func CutLogin(s string) (match, auth string, err error) {
 	return match, auth, nil
 }
 
-// proxyPorts are the ports of proxies whose URLs name none.
+// proxyPorts has the default ports of proxies, by scheme.
 var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
 
 var errProxy = errors.New("is no proxy; write http://, https:// or socks5:// with a host and a port, and user:password@ before it if need be")
 
-// ParseProxy reads the URL of a proxy: http (the default), https or socks5 (or socks5h, the same here: the proxy looks
-// names up). The result has a port. The error repeats nothing of it.
+// ParseProxy parses the URL of a proxy: http (the default), https or socks5 (or socks5h, which is the same here: the
+// proxy looks names up). The result has a port. Its errors do not repeat any of it.
 func ParseProxy(s string) (*url.URL, error) {
 	if !strings.Contains(s, "://") {
 		s = "http://" + s
 	}
 	u, err := url.Parse(s)
 	if err != nil {
-		return nil, errProxy // that of url.Parse has the password in it
+		return nil, errProxy // the error of url.Parse contains the password
 	}
 	port, ok := proxyPorts[u.Scheme]
 	if !ok || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -80,7 +80,7 @@ func ParseProxy(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// RedactProxy is a proxy as it may be shown, mask in the place of its user and password.
+// RedactProxy returns the URL of a proxy with its user and password replaced by mask.
 func RedactProxy(s, mask string) string {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok {
@@ -94,7 +94,8 @@ func RedactProxy(s, mask string) string {
 	return s
 }
 
-// Expand replaces ${NAME} by the variable; $${ is a literal ${. The error names an unknown or empty variable.
+// Expand replaces ${NAME} by the value of the variable; $${ stands for a literal ${. The error names a variable that is
+// unknown or empty.
 func Expand(s string, lookup func(string) (string, bool)) (string, error) {
 	var b strings.Builder
 	for {

@@ -9,39 +9,39 @@ import (
 	"strings"
 )
 
-// Rule is what is special about the hosts that Match names.
+// Rule has the settings of the hosts that Match names.
 type Rule struct {
 	// Match is a host, or *.NAME for all names below, with an optional port: lower case, ASCII, IPv6 in brackets, no
-	// default port. Empty is refused.
+	// default port. Empty is an error.
 	Match         string
-	Header        http.Header      // sent over that of all requests, name by name
-	Authorization string           // value of that field, as [ParseAuth] makes it; empty sends none
-	Proxy         *url.URL         // carries the requests; nil leaves the choice to whoever asks, unless Direct
-	Direct        bool             // no proxy carries them
-	Certificate   *tls.Certificate // shown to servers that ask for one; nil shows none of the rule's
+	Header        http.Header      // replaces fields of the same name in the header of all requests
+	Authorization string           // value of the Authorization field, as [ParseAuth] returns it; empty means none
+	Proxy         *url.URL         // sends the requests by this proxy; nil leaves the choice to the caller, unless Direct is set
+	Direct        bool             // sends the requests without a proxy
+	Certificate   *tls.Certificate // presented to servers that request one; nil means none of this rule
 }
 
 // Login is a credential for the hosts that Match names.
 type Login struct {
 	Match         string // as in a [Rule]
-	Authorization string // as in a [Rule]; empty sends none, also if another login has one
+	Authorization string // as in a [Rule]; empty sends none, even if a later login or rule has one
 }
 
-// Config is what a [Table] is built from. The zero Config knows nothing special.
+// Config is what a [Table] is built from. The zero Config has no settings.
 type Config struct {
-	Logins []Login // go before what Rules say, the first that matches first
-	Rules  []Rule  // for hosts; the first that matches counts
-	Netrc  []Login // where neither Logins nor the rule of a host has one
+	Logins []Login // take precedence over Rules; the first that matches applies
+	Rules  []Rule  // the first that matches a host applies
+	Netrc  []Login // apply to hosts for which neither Logins nor Rules have a credential
 }
 
-// Table finds what is special about a host. It is made by [New] and safe for concurrent use. Nil and the zero Table
-// are empty.
+// Table has the settings of single hosts. It is made by [New] and safe for concurrent use. Nil and the zero Table are
+// empty.
 type Table struct {
 	cfg                  Config
 	logins, rules, netrc index
 }
 
-// New returns a Table, or an error that names the entry which matches nothing.
+// New returns a Table, or an error that names the entry with an invalid Match.
 func New(cfg Config) (*Table, error) {
 	t := &Table{cfg: cfg}
 	return t, cmp.Or(
@@ -51,7 +51,8 @@ func New(cfg Config) (*Table, error) {
 	)
 }
 
-// Rule is that of a host as in a URL, lower case, without a default port; or nil.
+// Rule returns the rule of a host, which is written as in a URL: lower case, without a default port. It returns nil if
+// there is none. The rule must not be changed.
 func (t *Table) Rule(authority string) *Rule {
 	if t == nil {
 		return nil
@@ -62,7 +63,7 @@ func (t *Table) Rule(authority string) *Rule {
 	return nil
 }
 
-// Authorization is the value of that field for a host; "" if there is none.
+// Authorization returns the value of the Authorization field for a host, or an empty string if there is none.
 func (t *Table) Authorization(authority string) string {
 	if t == nil {
 		return ""
@@ -84,7 +85,7 @@ type index struct {
 	below map[string]int // ".example.com", ".example.com:8080"
 }
 
-// fill enters the patterns of a field of the Config.
+// fill adds the patterns of a field of the Config.
 func (x *index) fill(field string, n int, match func(i int) string) error {
 	for i := range n {
 		if !x.add(match(i), i) {
@@ -94,7 +95,7 @@ func (x *index) fill(field string, n int, match func(i int) string) error {
 	return nil
 }
 
-// add enters a pattern unless an earlier one is the same, or reports that it is none.
+// add adds a pattern unless there is the same one already. It returns false if the pattern is invalid.
 func (x *index) add(match string, i int) bool {
 	if x.exact == nil {
 		x.exact, x.below = make(map[string]int), make(map[string]int)

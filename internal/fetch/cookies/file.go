@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// mostLine is a cookie with its domain and path, and room for comments.
+	// mostLine bounds a line: a cookie with its domain and path, or a comment.
 	mostLine = 4 * mostCookie
-	// mostFile bounds a file in bytes; that of a browser used for years has about one MiB.
+	// mostFile bounds a file, in bytes. The file of a browser used for years has about one MiB.
 	mostFile = 16 << 20
-	// mostWrong is how many wrong lines are told: who has more of them has another file.
+	// mostWrong is how many wrong lines are reported: with more of them it is a different kind of file.
 	mostWrong = 5
 )
 
 var errNetscape = errors.New("a line has seven fields with tabs between them: domain, TRUE or FALSE for names below, path, TRUE or FALSE for https only, expiry in seconds since 1970 (0 = none), name, value")
 
-// Load reads a file in the format of Netscape's cookies.txt. Cookies set later replace these. The error lists the
-// wrong lines by number; then nothing was taken.
+// Load reads a file in the format of Netscape's cookies.txt. Cookies that are set later replace those of the file. The
+// error lists the wrong lines by number; no cookie is stored then.
 func (j *Jar) Load(r io.Reader) error {
 	now := j.cfg.Clock.Now()
 	var all []cookie
@@ -63,7 +63,7 @@ func (j *Jar) Load(r io.Reader) error {
 	return nil
 }
 
-// parseLine reads a line; ok is false where there is no cookie in it.
+// parseLine parses a line. The result ok is false if the line has no cookie.
 func parseLine(line string, now time.Time) (c cookie, ok bool, err error) {
 	line = strings.TrimSuffix(strings.TrimPrefix(line, "\ufeff"), "\r")
 	line, httpOnly := strings.CutPrefix(line, "#HttpOnly_")
@@ -71,7 +71,7 @@ func parseLine(line string, now time.Time) (c cookie, ok bool, err error) {
 		return c, false, nil
 	}
 	f := strings.Split(line, "\t")
-	if len(f) == 6 { // editors cut the tab off before an empty value
+	if len(f) == 6 { // some editors remove the tab before an empty value
 		f = append(f, "")
 	}
 	if len(f) != 7 {
@@ -104,7 +104,8 @@ func parseFlag(s string) (bool, error) {
 	return false, errNetscape
 }
 
-// check refuses what no server can have sent, or would break a request. It names no value, which may be secret.
+// check refuses cookies that no server can have set, or that would break a request. Its errors name no value, as values
+// may be secret.
 func (c *cookie) check() error {
 	switch {
 	case c.domain == "" || strings.ContainsAny(c.domain, " /:@"):
@@ -119,7 +120,8 @@ func (c *cookie) check() error {
 	return nil
 }
 
-// Export are the cookies of the site of a host, as [Jar.Load] reads them.
+// Export returns the cookies of the site of a host, in the format that [Jar.Load] reads. It returns nil if there are
+// none.
 func (j *Jar) Export(host string) []byte {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -19,68 +19,68 @@ import (
 
 // Defaults of [Config].
 const (
-	defaultPerSite = 100    // twice what RFC 6265 section 6.1 asks of a browser
-	defaultSites   = 10_000 // of 16 KiB at most, and a few hundred bytes in practice
+	defaultPerSite = 100    // twice what RFC 6265 section 6.1 requires of a browser
+	defaultSites   = 10_000 // each of 16 KiB at most, and a few hundred bytes in practice
 )
 
 const (
-	// mostCookie bounds a name with its value (RFC 6265bis section 5.6).
+	// mostCookie bounds a name together with its value, in bytes (RFC 6265bis section 5.6).
 	mostCookie = 4096
-	// mostSite bounds the bytes of a site's cookies; servers take headers of 8 KiB.
+	// mostSite bounds the cookies of a site, in bytes; servers accept headers of 8 KiB.
 	mostSite = 16 << 10
-	// mostHeader bounds what one request sends, within what servers take.
+	// mostHeader bounds the cookies of one request, in bytes, to what servers accept.
 	mostHeader = 8 << 10
-	// longest is for how long a cookie lives at most (RFC 6265bis section 5.5).
+	// longest bounds the lifetime of a cookie (RFC 6265bis section 5.5).
 	longest = 400 * 24 * time.Hour
 )
 
-// Config says how a [Jar] behaves. The zero Config is usable.
+// Config configures a [Jar]. The zero Config is usable.
 type Config struct {
-	MaxPerSite int         // cookies of a registrable domain with all names below it; zero means 100
-	MaxSites   int         // zero means 10000
+	MaxPerSite int         // cookies of a registrable domain and all names below it; zero means 100
+	MaxSites   int         // bounds the sites with cookies; zero means 10000
 	Clock      clock.Clock // nil means the system clock
 }
 
-// Origin is where a request goes, as cookies see it.
+// Origin is the target of a request, as far as cookies depend on it.
 type Origin struct {
-	TLS  bool   // says that it goes by https
-	Host string // the name or address without port and brackets, in lower case
-	Path string // that of the URL, as it is spelled there, without the query
+	TLS  bool   // the request uses https
+	Host string // name or address without port and brackets, in lower case
+	Path string // path of the URL as it is spelled there, without the query
 }
 
-// Jar keeps cookies. It is made by [New].
+// Jar stores cookies. It is made by [New].
 type Jar struct {
 	cfg Config
 
 	mu    sync.Mutex // guards what follows
 	sites *lru.Cache[string, *site]
-	made  uint64 // cookies so far
+	made  uint64 // how many cookies were made so far
 }
 
-// site is the cookies of one registrable domain, in the order in which they were made.
+// site has the cookies of one registrable domain, in the order in which they were made.
 type site struct {
 	list  []cookie
 	bytes int
 }
 
 type cookie struct {
-	name, value  string // the value as it was spelled
+	name, value  string // the value is kept as spelled
 	domain, path string
-	hostOnly     bool // it does not go to the names below domain
+	hostOnly     bool // not sent to the names below domain
 	secure       bool
-	httpOnly     bool      // scripts do not see it
-	expires      time.Time // zero: at the end of the crawl
+	httpOnly     bool      // hidden from scripts
+	expires      time.Time // zero means at the end of the crawl
 	made         uint64
 }
 
 func (c *cookie) size() int { return len(c.name) + len(c.value) + len(c.domain) + len(c.path) }
 
-// same reports whether one replaces the other (RFC 6265 section 5.3, step 11).
+// same reports whether one of the cookies replaces the other (RFC 6265 section 5.3, step 11).
 func (c *cookie) same(o *cookie) bool {
 	return c.name == o.name && c.domain == o.domain && c.path == o.path && c.hostOnly == o.hostOnly
 }
 
-// New returns an empty Jar, or an error that names the field of cfg which makes no sense.
+// New returns an empty Jar, or an error that names the invalid fields of cfg.
 func New(cfg Config) (*Jar, error) {
 	cfg.MaxPerSite, cfg.MaxSites = cmp.Or(cfg.MaxPerSite, defaultPerSite), cmp.Or(cfg.MaxSites, defaultSites)
 	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
@@ -95,7 +95,7 @@ func New(cfg Config) (*Jar, error) {
 	return &Jar{cfg: cfg, sites: sites}, nil
 }
 
-// Len is the number of cookies, those that have expired unseen included.
+// Len returns the number of stored cookies, including expired ones that were not removed yet.
 func (j *Jar) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -106,7 +106,8 @@ func (j *Jar) Len() int {
 	return n
 }
 
-// Set takes in the Set-Cookie lines of an answer from o, without those that are malformed or that o must not set.
+// Set stores the cookies of the Set-Cookie lines of a response from o. It ignores lines that are malformed, and cookies
+// that o must not set.
 func (j *Jar) Set(o Origin, lines []string) {
 	if len(lines) == 0 {
 		return
@@ -115,7 +116,7 @@ func (j *Jar) Set(o Origin, lines []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i, line := range lines {
-		if i >= j.cfg.MaxPerSite { // it would throw out what it has just set
+		if i >= j.cfg.MaxPerSite { // more would replace those just set
 			return
 		}
 		if c, ok := accept(o, line, now); ok {
@@ -124,7 +125,8 @@ func (j *Jar) Set(o Origin, lines []string) {
 	}
 }
 
-// accept judges one cookie by itself. net/http reads the attributes only, as it refuses quotes and commas in values.
+// accept parses and checks one cookie. It uses net/http for the attributes only, as that refuses quotes and commas in
+// values.
 func accept(o Origin, line string, now time.Time) (c cookie, ok bool) {
 	pair, attributes, _ := strings.Cut(line, ";")
 	if c.name, c.value, ok = strings.Cut(pair, "="); !ok {
@@ -160,13 +162,13 @@ func end(in *http.Cookie, now time.Time) time.Time {
 	return in.Expires
 }
 
-// sendable reports whether a request can carry the cookie, and nothing else with it.
+// sendable reports whether a request can carry the cookie without its text being read as something else.
 func (c *cookie) sendable() bool {
 	return c.name != "" && len(c.name)+len(c.value) <= mostCookie && !strings.ContainsAny(c.name, "=; \t") &&
 		!strings.Contains(c.value, ";") && httpguts.ValidHeaderFieldValue(c.name) && httpguts.ValidHeaderFieldValue(c.value)
 }
 
-// honest reports whether the name promises nothing that is not so.
+// honest reports whether the cookie has the attributes that the prefix of its name requires.
 func (c *cookie) honest() bool {
 	name := strings.ToLower(c.name)
 	switch {
@@ -178,7 +180,8 @@ func (c *cookie) honest() bool {
 	return true
 }
 
-// domainOf is where a cookie with this Domain goes; hostOnly: only to the host.
+// domainOf returns the domain of a cookie with this Domain attribute. With hostOnly it is sent to that host only. The
+// result ok is false if host must not set such a cookie.
 func domainOf(host, attr string) (domain string, hostOnly, ok bool) {
 	attr = strings.ToLower(strings.TrimPrefix(attr, "."))
 	if attr == "" || attr == host {
@@ -190,7 +193,7 @@ func domainOf(host, attr string) (domain string, hostOnly, ok bool) {
 	return attr, false, true
 }
 
-// isSuffix reports whether a registry hands out names below it, so that they are strangers.
+// isSuffix reports whether a name is a public suffix: the names below it have different owners.
 func isSuffix(name string) bool {
 	suffix, _ := publicsuffix.PublicSuffix(name)
 	return suffix == name
@@ -205,7 +208,7 @@ func below(host, domain string) bool {
 	return len(host) > len(domain) && host[len(host)-len(domain)-1] == '.' && strings.HasSuffix(host, domain)
 }
 
-// defaultPath is the directory of a path (RFC 6265 section 5.1.4).
+// defaultPath returns the directory of a path (RFC 6265 section 5.1.4).
 func defaultPath(path string) string {
 	if i := strings.LastIndexByte(path, '/'); i > 0 && path[0] == '/' {
 		return path[:i]
@@ -213,7 +216,7 @@ func defaultPath(path string) string {
 	return "/"
 }
 
-// key is the site of a host. Hosts that have no registrable domain are sites of their own.
+// key returns the site of a host: its registrable domain, or the host itself if it has none.
 func key(host string) string {
 	if isAddress(host) {
 		return host
@@ -237,7 +240,7 @@ func (j *Jar) putLocked(o Origin, c cookie, now time.Time) {
 	j.made++
 	c.made = j.made
 	if i := slices.IndexFunc(s.list, func(old cookie) bool { return c.same(&old) }); i >= 0 {
-		c.made = s.list[i].made // its place in the header stays
+		c.made = s.list[i].made // it keeps its place in the header
 		s.remove(i)
 	}
 	if c.expires.IsZero() || c.expires.After(now) {
@@ -253,7 +256,8 @@ func (j *Jar) putLocked(o Origin, c cookie, now time.Time) {
 	j.sites.Add(k, s)
 }
 
-// guarded reports whether c, over plain HTTP, would overlay a secure cookie (RFC 6265bis section 5.7, step 16).
+// guarded reports whether c, set over plain HTTP, would replace or shadow a secure cookie (RFC 6265bis section 5.7,
+// step 16).
 func (s *site) guarded(c *cookie) bool {
 	return slices.ContainsFunc(s.list, func(old cookie) bool {
 		return old.secure && old.name == c.name && pathMatches(c.path, old.path) &&
@@ -261,7 +265,7 @@ func (s *site) guarded(c *cookie) bool {
 	})
 }
 
-// add keeps the list in the order in which its cookies were made.
+// add inserts a cookie, keeping the list in the order in which the cookies were made.
 func (s *site) add(c cookie) {
 	i, _ := slices.BinarySearchFunc(s.list, c.made, func(old cookie, made uint64) int { return cmp.Compare(old.made, made) })
 	s.list = slices.Insert(s.list, i, c)
@@ -283,7 +287,7 @@ func (s *site) expire(now time.Time) {
 	})
 }
 
-// of are the cookies that go to o. Longer paths come first, then older cookies (RFC 6265 section 5.4).
+// of returns the cookies for a request to o. Longer paths come first, then older cookies (RFC 6265 section 5.4).
 func (j *Jar) of(o Origin) (send []cookie) {
 	if o.Path == "" {
 		o.Path = "/"
@@ -303,7 +307,7 @@ func (j *Jar) of(o Origin) (send []cookie) {
 	return send
 }
 
-// Lines are the cookies of a request to o, as answers set them.
+// Lines returns the cookies of a request to o in the form of Set-Cookie lines, without expiry.
 func (j *Jar) Lines(o Origin) (lines []string) {
 	for _, c := range j.of(o) {
 		line := c.name + "=" + c.value + "; Path=" + c.path
@@ -321,7 +325,8 @@ func (j *Jar) Lines(o Origin) (lines []string) {
 	return lines
 }
 
-// Header is the Cookie of a request to o, at most 8 KiB, or "". Longer paths come first, then older cookies.
+// Header returns the value of the Cookie field for a request to o, of at most 8 KiB, or an empty string. Longer paths
+// come first, then older cookies.
 func (j *Jar) Header(o Origin) string {
 	send := j.of(o)
 	var b strings.Builder
@@ -342,7 +347,7 @@ func (c *cookie) goesTo(o Origin) bool {
 	return (c.domain == o.Host || !c.hostOnly && below(o.Host, c.domain)) && (o.TLS || !c.secure) && pathMatches(o.Path, c.path)
 }
 
-// pathMatches reports whether path is at or below that of a cookie (RFC 6265 section 5.1.4).
+// pathMatches reports whether path equals the path of a cookie or is below it (RFC 6265 section 5.1.4).
 func pathMatches(path, cookiePath string) bool {
 	rest, ok := strings.CutPrefix(path, cookiePath)
 	return ok && (rest == "" || rest[0] == '/' || strings.HasSuffix(cookiePath, "/"))

@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// Keeper keeps cookies: a [*Jar], or another one by [Standard]. It is safe for concurrent use.
+// Keeper stores cookies: a [*Jar], or another jar by [Standard]. It is safe for concurrent use.
 type Keeper interface {
-	// Set takes in the Set-Cookie lines of an answer from o.
+	// Set stores the cookies of the Set-Cookie lines of a response from o.
 	Set(o Origin, lines []string)
-	// Header is the value of the Cookie field of a request to o. Empty: there are none.
+	// Header returns the value of the Cookie field of a request to o. Empty means that there are no cookies.
 	Header(o Origin) string
-	// Lines are the cookies of such a request as answers set them, with their attributes. Nil where those are not known.
+	// Lines returns the cookies of such a request as responses set them, with their attributes. Nil means that there
+	// are none, or that the attributes are not known.
 	Lines(o Origin) []string
 }
 
@@ -21,17 +22,17 @@ var (
 	_ Keeper = Standard{}
 )
 
-// Standard is a jar as net/http has it.
+// Standard adapts a jar of net/http.
 type Standard struct{ Jar http.CookieJar }
 
-// Set passes on what net/http can read of the lines.
+// Set stores the cookies that net/http can parse.
 func (s Standard) Set(o Origin, lines []string) {
 	if list := (&http.Response{Header: http.Header{"Set-Cookie": lines}}).Cookies(); len(list) > 0 {
 		s.Jar.SetCookies(o.url(), list)
 	}
 }
 
-// Header is the cookies of the jar for o, in its order.
+// Header returns the cookies of the jar for o, in its order.
 func (s Standard) Header(o Origin) string {
 	var b strings.Builder
 	for i, c := range s.Jar.Cookies(o.url()) {
@@ -48,7 +49,7 @@ func (s Standard) Header(o Origin) string {
 	return b.String()
 }
 
-// Lines is nil: such a jar does not say which cookies scripts must not see.
+// Lines returns nil, because such a jar does not say which cookies are hidden from scripts.
 func (s Standard) Lines(Origin) []string { return nil }
 
 // Has reports whether a request to o has a cookie of that name.

@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// maxChunkLine bounds the line that begins a chunk, in bytes. Its extensions are not used.
+	// maxChunkLine bounds the line that begins a chunk, in bytes. Its extensions are ignored.
 	maxChunkLine = 4 << 10
-	// Framing bounds: per chunk freeOverhead bytes and twice its data, and beyond that maxOverhead over the whole
-	// body.
+	// freeOverhead and maxOverhead bound the framing, in bytes: each chunk may have freeOverhead and twice its data,
+	// and the whole body maxOverhead more.
 	freeOverhead = 16
 	maxOverhead  = 16 << 10
 )
 
 var errChunk = errors.New("http1: malformed chunked body")
 
-// NewChunked reads the data of a chunked body up to its last chunk; trailers and a blank line stay in in. It takes
-// what net/http takes, and blanks before an extension (RFC 9112 section 7.1.1). A body that ends early is
-// io.ErrUnexpectedEOF.
+// NewChunked returns a reader for the data of a chunked body up to its last chunk. Trailers and the blank line remain
+// in in. It accepts what net/http accepts, and also blanks before an extension (RFC 9112 section 7.1.1). For a body
+// that ends early it returns io.ErrUnexpectedEOF.
 func NewChunked(in *bufio.Reader) io.Reader { return &chunks{in: in} }
 
 type chunks struct {
 	in     *bufio.Reader
-	left   int64 // of the current chunk
-	inside bool  // a chunk has begun, and the line end behind it was not read
+	left   int64 // bytes left of the current chunk
+	inside bool  // a chunk has begun, and the line end after its data was not read
 	excess int64 // bytes of framing beyond what is free
-	err    error // once set, for good
+	err    error // never changes once set
 }
 
 func (c *chunks) Read(p []byte) (n int, err error) {
@@ -50,7 +50,8 @@ func (c *chunks) Read(p []byte) (n int, err error) {
 	return n, c.err
 }
 
-// begin reads the end of a chunk, if any, and the line of the next. The error is io.EOF at the last.
+// begin reads the end of the current chunk, if there is one, and the line of the next. It returns io.EOF at the last
+// chunk.
 func (c *chunks) begin() error {
 	if c.inside {
 		var end [2]byte
@@ -84,7 +85,7 @@ func (c *chunks) begin() error {
 	return nil
 }
 
-// chunkSize reads the size in front of the extensions of a chunk's line.
+// chunkSize parses the size before the extensions of a chunk's line.
 func chunkSize(line []byte) (n int64, ok bool) {
 	digits, _, _ := bytes.Cut(line, []byte(";"))
 	digits = bytes.TrimRight(digits, " \t")
@@ -102,7 +103,7 @@ func chunkSize(line []byte) (n int64, ok bool) {
 		}
 		n = n<<4 | int64(c)
 	}
-	if n < 0 { // its highest bit is set, as net/http takes it; no body is as long
+	if n < 0 { // net/http accepts the highest bit; no body is that long
 		n = math.MaxInt64
 	}
 	return n, true
@@ -115,7 +116,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// chunkedBody is a chunked body with its trailers, which it adds to the answer at its end.
+// chunkedBody is a chunked body with its trailers, which it adds to the response at its end.
 type chunkedBody struct {
 	chunks
 	resp *http.Response
@@ -136,7 +137,7 @@ func (b *chunkedBody) Close() error { return nil }
 
 var errTrailers = errors.New("http1: malformed trailers of a chunked body")
 
-// trailers reads what follows the last chunk, which has to fit into the buffer.
+// trailers reads what follows the last chunk. It has to fit into the buffer.
 func (b *chunkedBody) trailers() error {
 	for n := 2; ; n++ {
 		seen, err := b.in.Peek(n)
@@ -144,7 +145,7 @@ func (b *chunkedBody) trailers() error {
 		case err != nil:
 			return errTrailers
 		case n == 2 && string(seen) == "\r\n":
-			_, _ = b.in.Discard(n) // it has just been seen
+			_, _ = b.in.Discard(n) // cannot fail: it was peeked
 			return nil
 		case !bytes.HasSuffix(seen, []byte("\r\n\r\n")):
 			continue
@@ -161,7 +162,7 @@ func (b *chunkedBody) trailers() error {
 	}
 }
 
-// chunkedOld reports whether an HTTP/1.0 answer says that it is chunked, which net/http drops, as that version has no
+// chunkedOld reports whether an HTTP/1.0 response says that it is chunked. net/http ignores that, as HTTP/1.0 has no
 // chunks.
 func chunkedOld(in *bufio.Reader) bool {
 	const version = "HTTP/1.0"

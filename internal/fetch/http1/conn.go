@@ -15,20 +15,20 @@ import (
 type conn struct {
 	net.Conn
 	key    hostKey
-	socket *socket       // nil if there is none below
-	out    []byte        // the request, while it is written; the memory serves again
-	watch  Watch         // while it is lent
-	in     *bufio.Reader // while it is lent
+	socket *socket       // the socket below; nil if there is none
+	out    []byte        // buffer for the request; kept to be reused
+	watch  Watch         // set while the connection is in use
+	in     *bufio.Reader // set while the connection is in use
 	left   int64         // bytes that may still be read
-	record *Recording    // while it is lent; nil if nobody wants one
-	idle   clock.Instant // since when it is kept
+	record *Recording    // set while the connection is in use and recorded
+	idle   clock.Instant // when it was kept
 }
 
 func newConn(c net.Conn, key hostKey) *conn {
 	return &conn{Conn: c, key: key, socket: socketOf(underlying(c))}
 }
 
-// underlying is the connection below TLS, and below whatever else tells what it wraps.
+// underlying returns the connection below TLS, and below any wrapper with a method Inner.
 func underlying(c net.Conn) net.Conn {
 	for {
 		switch in := c.(type) {
@@ -42,7 +42,7 @@ func underlying(c net.Conn) net.Conn {
 	}
 }
 
-// maxKeptText is how long a request may be for its memory to stay with the connection.
+// maxKeptText bounds the buffer for requests that a connection keeps, in bytes.
 const maxKeptText = 2 << 10
 
 func (c *conn) send(r *Request) error {
@@ -57,7 +57,7 @@ func (c *conn) send(r *Request) error {
 	return err
 }
 
-// Read is that of the connection, up to the bound.
+// Read reads from the connection, within the bound of left.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.left <= 0 {
 		return 0, io.ErrUnexpectedEOF
@@ -82,7 +82,8 @@ func (c *conn) discard() {
 	_ = c.Close()
 }
 
-// alive reports whether a kept connection may serve again, with nothing to read, by one system call.
+// alive reports whether a kept connection may be used again: it is open and there is nothing to read. It takes one
+// system call.
 func (c *conn) alive() bool {
 	if _, secure := c.Conn.(*tls.Conn); secure || c.socket == nil {
 		if !quiet(c.Conn) {
@@ -92,7 +93,8 @@ func (c *conn) alive() bool {
 	return c.socket == nil || c.socket.silent()
 }
 
-// quiet reads without waiting, as in-memory connections and TLS may hold bytes that the system does not know of.
+// quiet reports whether there is nothing to read. It reads without waiting, because in-memory connections and TLS may
+// hold bytes that the system does not know of.
 func quiet(c net.Conn) bool {
 	if c.SetReadDeadline(time.Unix(1, 0)) != nil {
 		return false
@@ -103,18 +105,18 @@ func quiet(c net.Conn) bool {
 	return n == 0 && ok && timeout.Timeout() && c.SetReadDeadline(time.Time{}) == nil
 }
 
-// body gives the connection back when read or closed. It has one reader.
+// body returns the connection when it is read to its end or closed. It has one reader.
 type body struct {
 	io.ReadCloser
 	t    *Transport
 	c    *conn
 	resp *http.Response
-	err  error // once set, for good
+	err  error // never changes once set
 }
 
 var errBodyClosed = errors.New("http1: read of a body that was closed")
 
-// Read reads on. Its error is for good: io.EOF at the end of the body.
+// Read reads the body. Once it has returned an error, it always returns that error: io.EOF at the end of the body.
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
@@ -127,7 +129,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// Close closes the connection too unless all of the body was read.
+// Close ends the use of the connection. Unless the whole body was read, the connection is closed, too.
 func (b *body) Close() error {
 	if b.err == nil {
 		b.err = errBodyClosed

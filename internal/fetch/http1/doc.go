@@ -1,15 +1,15 @@
-// Package http1 sends HTTP/1.1 requests without a body, as a crawler does, in the goroutine that asks.
+// Package http1 sends HTTP/1.1 requests in the goroutine of the caller, for a crawler's needs.
 //
-// net/http gives every connection two goroutines, so that it can write and read at the same time, replay and upgrade.
-// A crawler's GET is written in one piece, and then there is nothing to do but to read the answer: here the caller of
-// [Transport.Do] does both, and its own [Watch] saves a context per request. Answers are parsed by
-// [http.ReadResponse].
+// net/http gives every connection two goroutines, so that it can write and read at the same time, replay requests and
+// upgrade. The request of a crawler is written in one piece, and then only the response is to be read. So the caller of
+// [Transport.Do] does both here, and its [Watch] saves a context per request. Responses are parsed by
+// [http.ReadResponse], or with the same result by a faster parser for plain ones.
 //
-// A connection is lent to one request at a time, and kept when the answer has been read to its end and both sides may
-// go on. A kept one that the server has closed meanwhile, or written to without being asked, is not lent again, nor
-// is one that a Watch may have closed.
+// A connection serves one request at a time. It is kept when the response was read to its end and both sides allow
+// that. A kept connection is not used again if the server has closed it meanwhile or has written to it without a
+// request, or if a Watch may have closed it.
 //
-// A request is written once. If that fails, or no answer comes, the error says so and the caller decides.
+// A request is written once. If that fails, or no response arrives, Do returns the error and the caller decides.
 //
-// It has no proxies, no HTTP/2, no bodies to send and no time limits (a Watch has them).
+// The package has no proxies, no HTTP/2, no streamed request bodies and no time limits (a Watch has them).
 package http1

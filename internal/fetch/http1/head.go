@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// readPlain reads the header of a plain answer, nine in ten, in half the time of [http.ReadResponse] with the same
-// result. It returns nil, with nothing read, for any other or if not all of it has come.
+// readPlain reads the header of a plain response, as nine in ten are, in half the time of [http.ReadResponse] and with
+// the same result. For any other response, or if the header has not arrived completely, it reads nothing and returns
+// nil.
 func readPlain(in *bufio.Reader, req *http.Request) *http.Response {
 	seen, _ := in.Peek(in.Buffered())
 	end := bytes.Index(seen, []byte("\r\n\r\n"))
 	if end < 0 {
 		return nil
 	}
-	text := string(seen[:end+2]) // which all strings of the answer are parts of
+	text := string(seen[:end+2]) // all strings of the response are parts of it
 	line, text, _ := strings.Cut(text, "\n")
 	resp := &http.Response{
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
@@ -28,7 +29,7 @@ func readPlain(in *bufio.Reader, req *http.Request) *http.Response {
 		return nil
 	}
 	resp.Status = line[len("HTTP/1.1 ") : len(line)-1]
-	_, _ = in.Discard(end + 4) // it has been seen
+	_, _ = in.Discard(end + 4) // cannot fail: it was peeked
 	resp.Body = http.NoBody
 	if resp.ContentLength > 0 {
 		resp.Body = &fixed{in, resp.ContentLength}
@@ -36,7 +37,8 @@ func readPlain(in *bufio.Reader, req *http.Request) *http.Response {
 	return resp
 }
 
-// plainStatus is the code in a plain status line of an answer that may have a body, or zero.
+// plainStatus returns the code in a plain status line of a response that may have a body. For any other line it returns
+// zero.
 func plainStatus(line string) int {
 	const before, all = len("HTTP/1.1 "), len("HTTP/1.1 200 \r")
 	if len(line) < all || line[:before] != "HTTP/1.1 " || line[before+3] != ' ' || !plainText(line) {
@@ -49,7 +51,7 @@ func plainStatus(line string) int {
 	return int(n)
 }
 
-// plainFields adds the fields in text to the header, and reports whether they are plain.
+// plainFields adds the fields in text to the header, and reports whether all are plain.
 func plainFields(resp *http.Response, text string) bool {
 	values := make([]string, 0, strings.Count(text, "\n"))
 	for text != "" {
@@ -74,7 +76,7 @@ func plainFields(resp *http.Response, text string) bool {
 	return true
 }
 
-// plainField notes the fields that frame the answer, and refuses those that net/http interprets.
+// plainField takes the fields that frame the response. It returns false for fields that net/http interprets.
 func plainField(resp *http.Response, key, value string) (ok bool) {
 	switch key {
 	case "Content-Length":
@@ -91,7 +93,8 @@ func plainField(resp *http.Response, key, value string) (ok bool) {
 	return true
 }
 
-// plainName is the length of the name that a header line begins with; zero for none or an odd one.
+// plainName returns the length of the name that a header line begins with, or zero if there is none or it has unusual
+// characters.
 func plainName(line string) int {
 	for i := range len(line) {
 		switch c := line[i]; {
@@ -105,7 +108,7 @@ func plainName(line string) int {
 	return 0
 }
 
-// plainText reports whether a line is printable ASCII or tabs up to CRLF.
+// plainText reports whether a line consists of printable ASCII and tabs and ends with CRLF.
 func plainText(line string) bool {
 	last := len(line) - 1
 	if last < 0 || line[last] != '\r' {
@@ -119,7 +122,7 @@ func plainText(line string) bool {
 	return true
 }
 
-// number reads digits, as many as cannot overflow.
+// number parses a number of at most 18 digits, which cannot overflow.
 func number(s string) (n int64, ok bool) {
 	if len(s) == 0 || len(s) > 18 {
 		return -1, false
@@ -133,13 +136,13 @@ func number(s string) (n int64, ok bool) {
 	return n, true
 }
 
-// fixed is a body of known length. It tells of its end with the last bytes.
+// fixed is a body of known length. It returns io.EOF together with the last bytes.
 type fixed struct {
 	in   *bufio.Reader
 	left int64
 }
 
-// Read reads on, and fails with io.ErrUnexpectedEOF if the connection ends before the body.
+// Read returns io.ErrUnexpectedEOF if the connection ends before the body.
 func (f *fixed) Read(p []byte) (int, error) {
 	if f.left == 0 {
 		return 0, io.EOF

@@ -10,30 +10,31 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// hostKey is a host as it is spelled: two spellings of one have connections of their own.
+// hostKey identifies a host as it is spelled: two spellings of a host have separate connections.
 type hostKey struct {
 	tls  bool
 	host string
 }
 
-// pool is the kept connections, and the places for more, of hosts with connections or waiting requests.
+// pool has the kept connections, and counts all connections of each host.
 type pool struct {
 	cfg   *Config
-	clk   clock.Clock // the system's, as the reaper's timer is
+	clk   clock.Clock // the system clock, like the timer of the reaper
 	epoch time.Time
 
 	mu     sync.Mutex // guards what follows
 	hosts  map[hostKey]*hostConns
-	idle   list.List   // of *conn: all that are kept, the one kept longest in front
-	reaper *time.Timer // nil, or set for when the first of them is due
+	idle   list.List   // of *conn: all kept connections, the one kept longest first
+	reaper *time.Timer // fires when the first of idle is due; nil if there is none
 	closed bool
 }
 
-// hostConns is one host. While requests wait, all places are taken, and a returned connection goes to the first.
+// hostConns is the state of one host. While requests wait, all connections are in use, and a returned one goes to the
+// first of them.
 type hostConns struct {
-	idle    []*list.Element // the one kept longest first
-	open    int             // connections, kept or lent or being made
-	waiters []chan *conn    // requests that wait, first come first served
+	idle    []*list.Element // kept connections, the one kept longest first
+	open    int             // connections that are kept, in use or being made
+	waiters []chan *conn    // requests that wait for a connection, in order of arrival
 }
 
 func (p *pool) init(cfg *Config) {
@@ -43,8 +44,8 @@ func (p *pool) init(cfg *Config) {
 	p.idle.Init()
 }
 
-// take is a kept connection, or nil for a place to make one; it waits for either in order of arrival. The caller calls
-// put or drop.
+// take returns a kept connection, or nil if the caller may make a new one. It waits for either, in order of arrival.
+// The caller must call put or drop later.
 func (p *pool) take(key hostKey, w Watch) (*conn, error) {
 	p.mu.Lock()
 	h := p.hosts[key]
@@ -53,7 +54,7 @@ func (p *pool) take(key hostKey, w Watch) (*conn, error) {
 		p.hosts[key] = h
 	}
 	if n := len(h.idle); n > 0 {
-		// The one used last is the likeliest to live.
+		// The connection used last is the most likely to be alive.
 		c := p.unkeep(h, n-1)
 		p.mu.Unlock()
 		return c, nil
@@ -61,7 +62,7 @@ func (p *pool) take(key hostKey, w Watch) (*conn, error) {
 	if h.open < p.cfg.MaxPerHost {
 		h.open++
 		p.mu.Unlock()
-		return nil, nil //nolint:nilnil // a place, and no connection yet
+		return nil, nil //nolint:nilnil // a permission to connect, and no connection yet
 	}
 	turn := make(chan *conn, 1)
 	h.waiters = append(h.waiters, turn)
@@ -76,7 +77,7 @@ func (p *pool) take(key hostKey, w Watch) (*conn, error) {
 	return nil, context.Cause(ctx)
 }
 
-// leave gives up waiting. If the turn has come at the same moment it is the next one's.
+// leave ends the wait of a request. If its turn came at the same moment, it passes it on.
 func (p *pool) leave(key hostKey, h *hostConns, turn chan *conn) {
 	p.mu.Lock()
 	i := slices.Index(h.waiters, turn)
@@ -100,12 +101,12 @@ func (p *pool) put(c *conn) {
 	p.mu.Lock()
 	h := p.hosts[c.key]
 	if len(h.waiters) > 0 {
-		h.waiters[0] <- c // never blocks: it has room for the one turn
+		h.waiters[0] <- c // never blocks: the channel has room for one turn
 		h.waiters = slices.Delete(h.waiters, 0, 1)
 		p.mu.Unlock()
 		return
 	}
-	if p.closed { // whoever closes has not waited for this one
+	if p.closed { // it was in use when the pool was closed
 		p.forget(c.key, h)
 		p.mu.Unlock()
 		_ = c.Close()
@@ -118,7 +119,7 @@ func (p *pool) put(c *conn) {
 		oldest = p.evict()
 	}
 	if p.reaper == nil {
-		p.reaper = time.AfterFunc(p.cfg.IdleTimeout, p.reap) //nolint:forbidigo // it closes what nobody waits for
+		p.reaper = time.AfterFunc(p.cfg.IdleTimeout, p.reap) //nolint:forbidigo // nothing waits for it
 	}
 	p.mu.Unlock()
 	if oldest != nil {
@@ -126,13 +127,13 @@ func (p *pool) put(c *conn) {
 	}
 }
 
-// drop gives the place of a connection up that is no more, or did not come about.
+// drop gives up a connection that was closed, or that could not be made.
 func (p *pool) drop(key hostKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.hosts[key]
 	if len(h.waiters) > 0 {
-		h.waiters[0] <- nil // never blocks: it has room for the one turn
+		h.waiters[0] <- nil // never blocks: the channel has room for one turn
 		h.waiters = slices.Delete(h.waiters, 0, 1)
 		return
 	}
@@ -160,7 +161,7 @@ func (p *pool) evict() *conn {
 	return c
 }
 
-// reap closes the connections that were kept long enough, and comes again for the next.
+// reap closes the connections that were kept for IdleTimeout, and sets the timer for the next.
 func (p *pool) reap() {
 	p.mu.Lock()
 	var done []*conn

@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// maxExpected bounds the memory taken by an announced Content-Length.
+// maxExpected bounds the memory that is allocated for an announced Content-Length.
 const maxExpected = 1 << 20
 
-// Recording is one exchange on the wire, above TLS. The zero Recording with a Max is ready for one [Request]. It
-// belongs to the goroutine that reads the answer, and is complete at the end or close of the body.
+// Recording is one exchange as sent and received, above TLS. A Recording with only Max set is ready for one [Request].
+// It belongs to the goroutine that reads the response, and is complete when the body has ended or is closed.
 type Recording struct {
-	Max     int64  // bytes of Answer, with room for Config.MaxHeaderBytes; zero records nothing of it
-	Request []byte // what was sent, whole: credentials too
-	// Answer is the final answer, with the framing of chunks and the trailers.
+	Max     int64  // bounds Answer, in bytes, including Config.MaxHeaderBytes; zero records nothing of the response
+	Request []byte // the whole request as sent, including credentials
+	// Answer is the final response, with the framing of chunks and the trailers.
 	Answer  []byte
-	Head    int  // length of the header in Answer, with the blank line
-	Chunked bool // what follows the header is framed in chunks
-	Whole   bool // all of the answer was read, be it in Answer or not
-	Cut     bool // the answer went on beyond Max
+	Head    int  // length of the header in Answer, including the blank line
+	Chunked bool // the body is framed in chunks
+	Whole   bool // the whole response was read, even if not all of it is in Answer
+	Cut     bool // the response is longer than Max
 
 	past int64 // bytes beyond Max
 }
@@ -31,22 +31,22 @@ func (r *Recording) read(p []byte) {
 	r.past += int64(len(p)) - kept
 }
 
-// used is how much of what came has been read from in, which reads ahead.
+// used returns how many bytes of Answer were read from in, which reads ahead.
 func (r *Recording) used(in *bufio.Reader) int {
 	ahead := int64(in.Buffered()) - r.past
 	return len(r.Answer) - int(max(ahead, 0))
 }
 
-// restart forgets an informational answer that in has just been read to the end of.
+// restart drops an informational response that was read from in completely.
 func (r *Recording) restart(in *bufio.Reader) {
-	if r.past > 0 { // of what comes now the beginning is missing
+	if r.past > 0 { // the beginning of the final response was cut off
 		r.Answer, r.Max = nil, 0
 		return
 	}
 	r.Answer = slices.Delete(r.Answer, 0, r.used(in))
 }
 
-// headed notes that in has been read to the end of the header.
+// headed notes that in was read to the end of the header.
 func (r *Recording) headed(in *bufio.Reader, length int64, chunked bool) {
 	r.Head, r.Chunked = r.used(in), chunked
 	want := min(length, maxExpected, r.Max-int64(len(r.Answer)))
@@ -55,7 +55,7 @@ func (r *Recording) headed(in *bufio.Reader, length int64, chunked bool) {
 	}
 }
 
-// end takes away what in has read ahead.
+// end removes from Answer what in has read ahead.
 func (r *Recording) end(in *bufio.Reader) {
 	r.Cut = r.past > int64(in.Buffered())
 	r.Answer = r.Answer[:r.used(in)]

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Request is a GET, or has a Method. The zero Request asks nobody.
+// Request is a GET, unless it has a Method. The zero Request is an error.
 type Request struct {
-	Method    string     // empty is GET; for others a connection of their own is made, as they may not be sent twice
-	Body      []byte     // sent as it is, with its length; nil is none
-	TLS       bool       // asks by https
-	Host      string     // as in a URL: a name or an address, and a port unless it is the usual one; empty is an error
-	Target    string     // path and query, or the absolute form; empty is an error
-	Fields    []byte     // the header as [AppendHeader] makes it, without Host
-	Recording *Recording // filled with the exchange; nil records nothing
+	Method    string     // empty means GET; other methods use a new connection, as they may not be sent twice
+	Body      []byte     // sent as it is, with its length; nil means none
+	TLS       bool       // uses https
+	Host      string     // as in a URL: a name or an address, with a port unless it is the default; required
+	Target    string     // path and query, or the absolute form; required
+	Fields    []byte     // the header as [AppendHeader] writes it, without Host
+	Recording *Recording // records the exchange; nil records nothing
 }
 
 var (
@@ -30,7 +30,7 @@ var (
 	errHeader = errors.New("http1: a header field that would break the request")
 )
 
-// check refuses what would end a line early, or name nobody.
+// check refuses requests that would end a line early, or that name no host.
 func (r *Request) check() error {
 	if r.Host == "" || r.Host[0] == ':' || !ascii(r.Host) || !httpguts.ValidHostHeader(r.Host) {
 		return errHost
@@ -53,7 +53,7 @@ func ascii(s string) bool {
 	return true
 }
 
-// AppendTo appends the request as it is on the wire (RFC 9112, 3).
+// AppendTo appends the request as it is sent (RFC 9112, 3).
 func (r *Request) AppendTo(b []byte) []byte {
 	b = append(append(append(append(b, r.method()...), ' '), r.Target...), " HTTP/1.1\r\nHost: "...)
 	b = append(append(b, withoutZone(r.Host)...), "\r\n"...)
@@ -66,7 +66,7 @@ func (r *Request) AppendTo(b []byte) []byte {
 
 func (r *Request) method() string { return cmp.Or(r.Method, http.MethodGet) }
 
-// AppendHeader appends the fields of h, User-Agent first, others by name, without Host. It fails if a field would
+// AppendHeader appends the fields of h except Host, User-Agent first and the others by name. It fails if a field would
 // break the request.
 func AppendHeader(b []byte, h http.Header) ([]byte, error) {
 	for _, name := range inOrder(h) {
@@ -96,7 +96,7 @@ func rank(name string) int {
 	return 1
 }
 
-// withoutZone drops the zone of an IPv6 address, which is local (RFC 6874, 4).
+// withoutZone removes the zone of an IPv6 address, which only has a meaning on this machine (RFC 6874, 4).
 func withoutZone(host string) string {
 	if host[0] != '[' {
 		return host
@@ -117,7 +117,7 @@ func (r *Request) address() string {
 	switch {
 	case i <= strings.LastIndexByte(r.Host, ']'):
 		return r.Host + ":" + port
-	case i == len(r.Host)-1: // "host:" is the usual port, too
+	case i == len(r.Host)-1: // "host:" means the default port, too
 		return r.Host + port
 	}
 	return r.Host

@@ -4,7 +4,7 @@ package http1
 
 import "net"
 
-// socket would be what the system knows of a connection. Here it is not asked.
+// socket stands for the socket of a connection. On this system it is not checked.
 type socket struct{}
 
 func socketOf(net.Conn) *socket { return nil }

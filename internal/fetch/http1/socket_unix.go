@@ -9,11 +9,11 @@ import (
 
 type socket struct {
 	raw  syscall.RawConn
-	peek func(fd uintptr) bool // made once, as it is called for each request
-	none bool                  // what peek has found: nothing to read
+	peek func(fd uintptr) bool // made once, because each request calls it
+	none bool                  // result of peek: there is nothing to read
 }
 
-// socketOf is nil if c is not made of a socket.
+// socketOf returns nil if c has no socket.
 func socketOf(c net.Conn) *socket {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
@@ -28,7 +28,7 @@ func socketOf(c net.Conn) *socket {
 		var b [1]byte
 		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		s.none = err == syscall.EAGAIN
-		return true // whatever it was, do not wait for more
+		return true // whatever the result, do not wait for more
 	}
 	return s
 }

@@ -14,28 +14,28 @@ import (
 	"time"
 )
 
-// Config is what a [Transport] is made of. All fields are required.
+// Config configures a [Transport]. All fields are required.
 type Config struct {
-	// Dial and DialTLS connect to an address with a port; DialTLS also shakes hands.
+	// Dial and DialTLS connect to an address with a port. DialTLS also does the TLS handshake.
 	Dial, DialTLS  func(ctx context.Context, network, addr string) (net.Conn, error)
-	MaxHeaderBytes int64         // of the header of an answer, informational ones before it included
-	MaxPerHost     int           // connections to one host, kept ones included; a request beyond it waits
-	MaxIdle        int           // connections kept for all hosts together
-	IdleTimeout    time.Duration // for how long a connection is kept
+	MaxHeaderBytes int64         // bounds the header of a response, including informational responses before it
+	MaxPerHost     int           // bounds the connections to one host, kept ones included; more requests wait
+	MaxIdle        int           // bounds the connections kept for all hosts together
+	IdleTimeout    time.Duration // how long a connection is kept without use
 }
 
-// Watch is who waits for an answer. The waiting goroutine calls Connected and FirstByte at most once, in this order,
-// and Release once, at the end.
+// Watch observes and can end a request. The goroutine that runs the request calls Connected and FirstByte at most once,
+// in this order, and Release once, at the end.
 type Watch interface {
-	// Context ends the wait for a connection. It is asked for only if there is any.
+	// Context returns the context that ends the wait for a connection. It is called only if there is such a wait.
 	Context() context.Context
-	// Connected tells of the connection of the request, and whether it was reused. Until Release the Watch may close c
-	// from any goroutine, to end a read or a write.
+	// Connected gets the connection of the request, and whether it was reused. Until Release the Watch may close c from
+	// any goroutine, to end a read or a write.
 	Connected(c net.Conn, reused bool)
-	// FirstByte tells that the answer begins.
+	// FirstByte is called when the response begins.
 	FirstByte()
-	// Release takes c, if any, from the Watch. It returns nil, or why the Watch has closed c, the error of the
-	// request.
+	// Release ends the use of the connection by the Watch. It returns nil, or why the Watch has closed the connection,
+	// which becomes the error of the request.
 	Release() error
 }
 
@@ -43,7 +43,7 @@ type Watch interface {
 type Transport struct {
 	cfg     Config
 	pool    pool
-	readers sync.Pool // of *bufio.Reader, for connections that are lent
+	readers sync.Pool // of *bufio.Reader, for connections in use
 	get     http.Request
 }
 
@@ -54,21 +54,22 @@ func New(cfg Config) *Transport {
 	return t
 }
 
-// CloseIdleConnections closes the connections that are kept, and from now on keeps none.
+// CloseIdleConnections closes the kept connections. From then on none is kept.
 func (t *Transport) CloseIdleConnections() { t.pool.close() }
 
-// errNoAnswer is the end of a connection where an answer should begin; as an EOF it differs from a broken answer.
+// errNoAnswer means that a connection ended where a response should begin. It wraps io.EOF and differs from the error
+// of a broken response.
 var errNoAnswer = fmt.Errorf("http1: the server closed the connection without an answer: %w", io.EOF)
 
-// readSize is the buffer of a lent connection. Most pages fit, and come with one read.
+// readSize is the size of the buffer of a connection in use. Most pages fit, and arrive with one read.
 const readSize = 32 << 10
 
-// Do sends a request and returns at the header of the answer. The body must be read or closed. The answer's Request
-// has its method only.
+// Do sends a request and returns when the header of the response has arrived. The body must be read or closed. The
+// response's Request has its method only.
 func (t *Transport) Do(r *Request, w Watch) (*http.Response, error) {
 	c, reused, err := t.connect(r, w)
 	if err != nil {
-		_ = w.Release() // the dialler knows what has ended it, and in which phase
+		_ = w.Release() // the error of the dialer says more
 		return nil, err
 	}
 	c.watch = w
@@ -114,7 +115,7 @@ func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 	}
 	if resp.Body == http.NoBody {
 		c.whole(true)
-		// What has ended the watch meanwhile comes too late: the answer is complete.
+		// The response is complete, so whatever has ended the watch meanwhile does not matter.
 		_ = t.finish(c, reusable(resp, c), nil)
 		return resp, nil
 	}
@@ -122,7 +123,8 @@ func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// readFinal skips informational answers, bounded by their bytes. A switch of protocols is final.
+// readFinal reads the header of the final response. It skips informational responses; MaxHeaderBytes bounds them all. A
+// switch of protocols is final.
 func (t *Transport) readFinal(c *conn, req *http.Request) (*http.Response, error) {
 	in := c.in
 	for {
@@ -145,8 +147,8 @@ func (t *Transport) readFinal(c *conn, req *http.Request) (*http.Response, error
 	}
 }
 
-// unchunk has a chunked body read by our reader. The connection of an HTTP/1.0 one is not reused (RFC 9112 section
-// 6.1).
+// unchunk replaces the reader of a chunked body by ours. The connection of a chunked HTTP/1.0 response is not reused
+// (RFC 9112 section 6.1).
 func unchunk(resp *http.Response, in *bufio.Reader, old bool) {
 	if old {
 		resp.Close = true
@@ -160,19 +162,20 @@ func unchunk(resp *http.Response, in *bufio.Reader, old bool) {
 	}
 }
 
-// HeaderTooLargeError says that the header of an answer went on beyond Config.MaxHeaderBytes.
+// HeaderTooLargeError says that the header of a response is longer than Config.MaxHeaderBytes.
 type HeaderTooLargeError struct{ Max int64 }
 
 func (e *HeaderTooLargeError) Error() string {
 	return fmt.Sprintf("the header of the answer is longer than %d bytes", e.Max)
 }
 
-// reusable reports whether a connection may serve again: nothing may follow the answer.
+// reusable reports whether a connection may serve another request: nothing may follow the response.
 func reusable(resp *http.Response, c *conn) bool {
 	return !resp.Close && resp.StatusCode >= http.StatusOK && c.in.Buffered() == 0
 }
 
-// connect lends a kept connection if it lives, or a new one. If the latest kept one is dead, the others are not tried.
+// connect returns a kept connection if it is alive, or a new one. If the latest kept connection is dead, the others are
+// not tried.
 func (t *Transport) connect(r *Request, w Watch) (c *conn, reused bool, err error) {
 	if err := r.check(); err != nil {
 		return nil, false, err
@@ -200,7 +203,7 @@ func (t *Transport) connect(r *Request, w Watch) (c *conn, reused bool, err erro
 	return newConn(raw, key), false, nil
 }
 
-// finish takes a lent connection back, to be kept or closed, and returns err or what ended the watch.
+// finish ends the use of a connection, and keeps or closes it. It returns err, or what ended the watch.
 func (t *Transport) finish(c *conn, keep bool, err error) error {
 	if cause := c.watch.Release(); cause != nil {
 		keep = false

@@ -1,4 +1,4 @@
-// Package lifetime has the work in progress end with its owner.
+// Package lifetime lets an owner end its work in progress and wait for it.
 package lifetime
 
 import (
@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// Lifetime is that of work in progress, which [Lifetime.End] ends and waits for. Made by [New], safe for concurrent
-// use.
+// Lifetime counts work in progress, which [Lifetime.End] cancels and waits for. It is made by [New] and safe for
+// concurrent use.
 type Lifetime struct {
 	ctx  context.Context
 	stop context.CancelFunc
 
-	mu   sync.Mutex // orders Add and the end
+	mu   sync.Mutex // orders Begin before or after End
 	work sync.WaitGroup
 }
 
@@ -23,13 +23,13 @@ func New() *Lifetime {
 	return l
 }
 
-// Context ends with the lifetime.
+// Context returns a context that ends with the lifetime.
 func (l *Lifetime) Context() context.Context { return l.ctx }
 
 // Over reports whether the lifetime has ended.
 func (l *Lifetime) Over() bool { return l.ctx.Err() != nil }
 
-// Begin admits work, which ends with Done, unless the lifetime is over.
+// Begin counts the begin of work, which must end with Done. It returns false if the lifetime is over.
 func (l *Lifetime) Begin() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,10 +40,10 @@ func (l *Lifetime) Begin() bool {
 	return true
 }
 
-// Done ends work that Begin has admitted.
+// Done ends work for which Begin returned true.
 func (l *Lifetime) Done() { l.work.Done() }
 
-// End ends the lifetime and returns when no work is left. It may be called again.
+// End ends the lifetime and waits until no work is left. It may be called several times.
 func (l *Lifetime) End() {
 	l.mu.Lock()
 	l.stop()

@@ -9,19 +9,21 @@ import (
 	"syscall"
 )
 
-// Openings are the non-public addresses that may be dialled, each with its ports, because the user has named them. A
-// seed whose host is an address, or localhost, opens that. A name opens its addresses if all are private at the first
-// lookup, and none otherwise, also if it leads elsewhere later. Addresses of [Link] are opened only by themselves. An
-// open address is open for whoever writes the address; a name leads only to what it has opened itself.
+// Openings are the non-public addresses to which connections are allowed, with their ports, because the user has named
+// them in seeds. A seed whose host is an address, or localhost, opens that address. A seed whose host is a name opens
+// the addresses of the name if all are private at the first lookup, and none otherwise, also if it has other addresses
+// later. An address of [Link] is opened only by a seed that has the address itself. A URL with an address as its host
+// may lead to every open address; a name may lead only to the addresses that it has opened itself.
 //
-// The zero Openings is empty and ready; nil stays empty. It is bounded by the hosts named, and safe for concurrent
-// use.
+// The zero Openings is empty and ready to use; nil stays empty. Its size is bounded by the number of hosts named, and
+// it is safe for concurrent use.
 type Openings struct {
-	// OnOpen, if set before the first use, is called when a seed's host has opened addresses at a port; with none when
-	// it has lost them or is a name that has opened none, for the first 10,000 names. It must not call back.
+	// OnOpen, if set before the first use, is called when the host of a seed has opened addresses at a port. It is
+	// called without addresses when the host has lost them, and for names that have opened none so far, for the first
+	// 10,000 names. It must not call methods of the Openings.
 	OnOpen func(host string, port uint16, addrs []netip.Addr)
-	// Ask, if set before the first use, returns what other processes know a host to have opened at a port. It is
-	// called before an address is refused.
+	// Ask, if set before the first use, returns the addresses that a host has opened at a port in other processes. It
+	// is called before an address is refused.
 	Ask func(ctx context.Context, host string, port uint16) []netip.Addr
 
 	mu    sync.Mutex // guards what follows
@@ -31,17 +33,17 @@ type Openings struct {
 
 type name struct {
 	ports   []uint16
-	decided bool         // it has been looked up
-	addrs   []netip.Addr // that are open for it
+	decided bool         // it was looked up
+	addrs   []netip.Addr // the addresses open to it
 }
 
-// maxTold bounds the names without openings of which OnOpen is told.
+// maxTold bounds the names without open addresses for which OnOpen is called.
 const maxTold = 10_000
 
-// shut is a name that leads nowhere but to public addresses.
+// shut is a name that may lead only to public addresses.
 var shut = &name{decided: true}
 
-// Name notes that the user named a host at a port, and reports whether [Openings.Decide] needs its addresses.
+// Name notes that the user has named a host at a port, and reports whether [Openings.Decide] still needs its addresses.
 func (o *Openings) Name(host string, port uint16) bool {
 	host = normal(host)
 	o.mu.Lock()
@@ -70,8 +72,8 @@ func (o *Openings) Name(host string, port uint16) bool {
 	return !n.decided
 }
 
-// Decide takes the addresses of a name. The first time all are opened if all are private. A public one at any time
-// closes the name for good. Unnamed names are ignored.
+// Decide takes the addresses of a name from a lookup. At the first lookup all of them are opened if all are private. A
+// public address in any lookup closes the name for good. Names that the user has not named are ignored.
 func (o *Openings) Decide(host string, addrs []netip.Addr) {
 	if o == nil {
 		return
@@ -99,7 +101,8 @@ func (o *Openings) Decide(host string, addrs []netip.Addr) {
 	}
 }
 
-// Inquire asks others what a host has opened at a port, if it may not lead to all of these addresses.
+// Inquire calls Ask for what a host has opened at a port, if one of these addresses is not allowed. Private says
+// whether private addresses are allowed for all hosts.
 func (o *Openings) Inquire(ctx context.Context, host string, port uint16, addrs []netip.Addr, private bool) {
 	if o == nil || o.Ask == nil {
 		return
@@ -119,7 +122,7 @@ func (o *Openings) Inquire(ctx context.Context, host string, port uint16, addrs 
 	}
 }
 
-// Opened is what a named host has opened at a port; known is false if that is undecided.
+// Opened returns the addresses that a named host has opened at a port. Known is false if that is undecided.
 func (o *Openings) Opened(host string, port uint16) (addrs []netip.Addr, known bool) {
 	host = normal(host)
 	o.mu.Lock()
@@ -136,7 +139,7 @@ func (o *Openings) Opened(host string, port uint16) (addrs []netip.Addr, known b
 	return n.opened(port), n != nil && n.decided
 }
 
-// opened is what a name leads to at a port. A nil name leads nowhere.
+// opened returns the addresses that are open to a name at a port. A nil name has none.
 func (n *name) opened(port uint16) []netip.Addr {
 	if n == nil || !slices.Contains(n.ports, port) {
 		return nil
@@ -144,7 +147,8 @@ func (n *name) opened(port uint16) []netip.Addr {
 	return n.addrs
 }
 
-// Restore brings back what OnOpen was told earlier, or others have opened. A name known as public stays closed.
+// Restore opens addresses again that were passed to OnOpen earlier, or that other processes have opened. A name known
+// as public stays closed.
 func (o *Openings) Restore(host string, port uint16, addrs []netip.Addr) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -164,7 +168,7 @@ func (o *Openings) Restore(host string, port uint16, addrs []netip.Addr) {
 	o.add(port, addrs)
 }
 
-// Shut notes a seed's name of an earlier run, which opens nothing now unless by Restore.
+// Shut notes a name in the seeds of an earlier run. It opens nothing now, except by Restore.
 func (o *Openings) Shut(host string) {
 	host = normal(host)
 	o.mu.Lock()
@@ -174,7 +178,7 @@ func (o *Openings) Shut(host string) {
 	}
 }
 
-// Close closes a name that others of the same crawl have found public.
+// Close closes a name that other processes of the same crawl have found to be public.
 func (o *Openings) Close(host string) {
 	host = normal(host)
 	o.mu.Lock()
@@ -184,7 +188,7 @@ func (o *Openings) Close(host string) {
 	}
 }
 
-// Awaits reports whether a name was named at a port, and nobody knows yet where it leads.
+// Awaits reports whether a name was named at a port and its addresses are not known yet.
 func (o *Openings) Awaits(host string, port uint16) bool {
 	if o == nil {
 		return false
@@ -195,7 +199,8 @@ func (o *Openings) Awaits(host string, port uint16) bool {
 	return n != nil && !n.decided && slices.Contains(n.ports, port)
 }
 
-// Allows reports whether a connection for a host may lead to an address: public, private if allowed for all, or open.
+// Allows reports whether a connection for a host may lead to an address: if it is public, if it is private and private
+// addresses are allowed for all, or if it is open to the host.
 func (o *Openings) Allows(host string, at netip.AddrPort, private bool) bool {
 	switch r := Of(at.Addr()); {
 	case r == Public, r == Private && private:
@@ -213,8 +218,8 @@ func (o *Openings) Allows(host string, at netip.AddrPort, private bool) bool {
 	return slices.Contains(o.names[host].opened(at.Port()), at.Addr())
 }
 
-// Control is for [net.Dialer]: it refuses disallowed addresses, as the socket connects to them, with the error of
-// refuse.
+// Control returns a function for the Control field of [net.Dialer]. It refuses disallowed addresses when the socket
+// connects to them, with the error that refuse returns.
 func (o *Openings) Control(host string, private bool, refuse func(addr string) error) func(network, addr string, _ syscall.RawConn) error {
 	return func(network, addr string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(addr)
@@ -225,14 +230,14 @@ func (o *Openings) Control(host string, private bool, refuse func(addr string) e
 	}
 }
 
-// open opens addresses for a host. The caller holds the lock.
+// open opens addresses for a host and calls OnOpen. The caller holds the lock.
 func (o *Openings) open(host string, port uint16, addrs []netip.Addr) {
 	if o.add(port, addrs) && o.OnOpen != nil {
 		o.OnOpen(host, port, addrs)
 	}
 }
 
-// add enters the addresses that are not public, and reports whether there is one. The caller holds the lock.
+// add adds the addresses that are not public, and reports whether there are any. The caller holds the lock.
 func (o *Openings) add(port uint16, addrs []netip.Addr) (some bool) {
 	if o.pairs == nil {
 		o.pairs = make(map[netip.AddrPort]struct{})
@@ -263,16 +268,16 @@ func (o *Openings) setName(host string, n *name) {
 	o.names[host] = n
 }
 
-// Localhost reports whether a name means this machine, whatever name servers say (RFC 6761, 6.3).
+// Localhost reports whether a name means this machine, whatever name servers respond (RFC 6761, 6.3).
 func Localhost(host string) bool {
 	host = normal(host)
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
-// Loopback is where this machine listens for itself. It must not be changed.
+// Loopback lists the loopback addresses. It must not be changed.
 var Loopback = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 
-// fixed is the addresses of a host that nobody can point elsewhere, or nil.
+// fixed returns the addresses of a host that no lookup can change, or nil.
 func fixed(host string) []netip.Addr {
 	if Localhost(host) {
 		return Loopback

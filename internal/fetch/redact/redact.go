@@ -1,14 +1,15 @@
-// Package redact takes secrets out of what people get to read: logs, errors, records.
+// Package redact removes secrets from text for people: logs, errors, records.
 //
-// Secrets reach a text by four ways: the value of a header (Authorization, Cookie), the user information of a URL,
-// the value of a query parameter (?access_token=...), and an error that quotes any of them. [Redactor.Header],
-// [Redactor.URL] and [Redactor.Text] mask them where they stand; [Redactor.Secrets] lists those of a request, so that
-// Text finds them also where nothing around them says what they are.
+// A text can contain a secret in four ways: as the value of a header (Authorization, Cookie), as the user information
+// of a URL, as the value of a query parameter (?access_token=...), and in an error that quotes any of them.
+// [Redactor.Header], [Redactor.URL] and [Redactor.Text] mask secrets where their place shows what they are.
+// [Redactor.Secrets] lists those of a request, so that Text also finds them where nothing around them shows what they
+// are.
 //
-// What is taken for a secret is broad on purpose: a masked harmless value costs a reader
-// nothing. Paths are not masked; a secret in a path cannot be told from a page's name.
+// The rules match broadly on purpose: a masked harmless value costs a reader little. Paths are not masked, because a
+// secret in a path looks like the name of a page.
 //
-// Every function is pure and safe for concurrent use.
+// All functions are pure and safe for concurrent use.
 package redact
 
 import (
@@ -18,16 +19,17 @@ import (
 	"strings"
 )
 
-// Mask stands where a secret stood.
+// Mask replaces a secret.
 const Mask = "xxx"
 
-// maxURL bounds a URL inside a line in bytes: a log line, not the record.
+// maxURL bounds a URL in a log line, in bytes. Records have the whole URL.
 const maxURL = 500
 
-// Redactor masks secrets. Made by [New], safe for concurrent use. Nil and zero know the rules of the package only.
+// Redactor masks secrets. It is made by [New] and safe for concurrent use. Nil and the zero Redactor have only the
+// rules of the package.
 type Redactor struct{ headers []string } // in lower case
 
-// New returns a Redactor that masks the values of these headers as well, in any case.
+// New returns a Redactor that also masks the values of these headers, whose names are case-insensitive.
 func New(headers ...string) *Redactor {
 	r := new(Redactor)
 	for _, name := range headers {
@@ -36,7 +38,8 @@ func New(headers ...string) *Redactor {
 	return r
 }
 
-// URL is rawURL without user information and fragment, secret query parameters masked, cut to a line's length.
+// URL returns rawURL without user information and fragment, with secret query parameters masked, and cut to the length
+// of a log line.
 func (r *Redactor) URL(rawURL string) string {
 	shown, _, _ := strings.Cut(rawURL, "#")
 	if shown = r.word(shown); len(shown) > maxURL {
@@ -59,12 +62,12 @@ func withoutUser(rest string) string {
 	return rest
 }
 
-// secretPair reports a secret key, or a value that is a URL or query with a secret in it.
+// secretPair reports whether the key names a secret, or the value is a URL or query with a secret in it.
 func (r *Redactor) secretPair(key, value string) bool {
 	if secretParam(key) {
 		return true
 	}
-	// Twice, for a target that was escaped when it was passed on.
+	// Twice, because a URL in a query may be escaped twice.
 	for range 2 {
 		plain, err := url.QueryUnescape(value)
 		if err != nil || plain == value {
@@ -105,7 +108,8 @@ func (r *Redactor) SecretHeader(name string) bool {
 	return strings.Contains(name, "cookie") || looksSecret(name) || r != nil && slices.Contains(r.headers, name)
 }
 
-// Header is a copy of h with the values of secret headers masked, and in all others their URLs.
+// Header returns a copy of h with the values of secret headers masked. In the values of other headers URLs are
+// redacted.
 func (r *Redactor) Header(h http.Header) http.Header {
 	shown := make(http.Header, len(h))
 	for name, values := range h {

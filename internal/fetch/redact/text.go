@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// minSecret is the least length in bytes of a secret that Text looks for; shorter ones occur by chance.
+// minSecret is the least length in bytes of a secret that Text searches for; shorter ones occur by chance.
 const minSecret = 4
 
-// delimiters end a URL that stands in a text, as errors quote it.
+// delimiters end a URL within a text, as errors quote it.
 const delimiters = " \t\r\n\"'`<>()[]{}|\\^"
 
-// Text is text without the user information of URLs, with the values of secret query parameters masked, also outside
-// of URLs, and the given secrets, of 4 bytes or more.
+// Text returns text without the user information of URLs, with the values of secret query parameters masked, also
+// outside of URLs, and with the given secrets masked if they have 4 bytes or more.
 func (r *Redactor) Text(text string, secrets ...string) string {
-	if len(secrets) > 1 { // the longest first: a short one that it begins with would leave its rest
+	if len(secrets) > 1 { // the longest first: otherwise a shorter one with which it begins would leave the rest
 		secrets = slices.SortedFunc(slices.Values(secrets), func(a, b string) int { return cmp.Compare(len(b), len(a)) })
 	}
 	for _, s := range secrets {
@@ -44,7 +44,7 @@ func (r *Redactor) Text(text string, secrets ...string) string {
 	return b.String()
 }
 
-// word masks within one run of bytes that no delimiter interrupts.
+// word masks secrets in a text without delimiters.
 func (r *Redactor) word(w string) string {
 	if before, after, ok := strings.Cut(w, "://"); ok {
 		w = before + "://" + withoutUser(after)
@@ -66,7 +66,7 @@ func (r *Redactor) word(w string) string {
 	return b.String()
 }
 
-// pair masks the value of one "?key=value", whatever its first byte.
+// pair masks the value of one "?key=value" if it is secret. The first byte may also be "#" or "&".
 func (r *Redactor) pair(p string) string {
 	key, value, ok := strings.Cut(p, "=")
 	if !ok || !r.secretPair(key[1:], value) {
@@ -75,8 +75,8 @@ func (r *Redactor) pair(p string) string {
 	return key + "=" + Mask
 }
 
-// Secrets are the values in req to be masked by [Redactor.Text]: secret headers, whole and in parts, the password, and
-// secret query parameters, as written and unescaped.
+// Secrets returns the values in req that [Redactor.Text] has to mask: secret headers, whole and in parts, the password,
+// and secret query parameters, as written and unescaped.
 func (r *Redactor) Secrets(req *http.Request) []string {
 	var list []string
 	for name, values := range req.Header {
@@ -105,7 +105,7 @@ func (r *Redactor) Secrets(req *http.Request) []string {
 	return list
 }
 
-// parts are a header's value, what follows its scheme ("Bearer ..."), and the values of cookies, the longest first.
+// parts returns the value of a header, the part after its scheme ("Bearer ..."), and the values of cookies.
 func parts(value string) []string {
 	list := []string{value}
 	if _, after, ok := strings.Cut(value, " "); ok {

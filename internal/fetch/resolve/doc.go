@@ -1,12 +1,13 @@
-// Package resolve finds the addresses of hosts, and remembers them.
+// Package resolve looks up the addresses of hosts and caches them.
 //
-// A [Resolver] keeps an answer for two minutes, because Go's resolver hides how long it may be kept, and that a name
-// does not exist for half a minute. While the name servers do not answer, an answer that is too old is given out, for
-// an hour: the address of a host changes less often than a resolver fails. One lookup serves all who ask for its name
-// meanwhile.
+// A [Resolver] keeps an answer for two minutes, because Go's resolver does not say how long it is valid, and keeps for
+// half a minute that a name does not exist. While the name servers do not answer, an expired answer is used for up to
+// an hour: the address of a host changes less often than a resolver fails. Concurrent lookups of a name share one
+// query.
 //
-// [Static] answers, which are the user's own words, go before all others. Behind them, localhost and the names below
+// [Static] answers, which the user has set, take precedence over all others. After them, localhost and the names below
 // it are this machine (RFC 6761, 6.3), whatever name servers or files say.
 //
-// Whoever dials an address checks it then. A Resolver is safe for concurrent use, and Close ends its lookups.
+// The package checks no addresses; its callers do that when they connect. A Resolver is safe for concurrent use, and
+// Close ends its lookups.
 package resolve

@@ -21,28 +21,30 @@ import (
 
 // Defaults of [Config].
 const (
-	defaultMax     = 10_000 // names; of about 200 bytes each
+	defaultMax     = 10_000 // names, of about 200 bytes each
 	defaultTTL     = 2 * time.Minute
 	defaultTimeout = 10 * time.Second
 )
 
 const (
-	// negativeTTL is how long a name does not exist: half a minute as in browsers, not the zone's (RFC 2308 section
-	// 5).
+	// negativeTTL is how long the absence of a name is cached: half a minute as in browsers, not the time that the zone
+	// gives (RFC 2308 section 5).
 	negativeTTL = 30 * time.Second
-	// staleTTL is how long an expired answer serves while none is to be had (RFC 8767 section 5 suggests days).
+	// staleTTL is how long an expired answer is used while name servers do not answer (RFC 8767 section 5 suggests
+	// days).
 	staleTTL = time.Hour
-	// staleAgain is how long a stale answer serves before the name is looked up again.
+	// staleAgain is how long a stale answer is used before the name is looked up again.
 	staleAgain = 30 * time.Second
-	// mostAddresses bounds one answer. No more than a few of them are ever dialled.
+	// mostAddresses bounds the addresses of one answer. Connections are tried to a few of them at most.
 	mostAddresses = 16
 )
 
-// Family is the version of IP that is wanted.
+// Family selects the IP version of addresses.
 type Family uint8
 
 // The families. The zero Family takes both.
 const (
+	// The families. The zero Family is both.
 	Any  Family = iota // both, in the order that the system prefers
 	IPv4               // only IPv4
 	IPv6               // only IPv6
@@ -52,45 +54,45 @@ func (f Family) network() string { return [...]string{"ip", "ip4", "ip6"}[f] }
 
 func (f Family) takes(a netip.Addr) bool { return f == Any || (f == IPv4) == a.Unmap().Is4() }
 
-// Config says how a [Resolver] behaves. The zero Config is usable.
+// Config configures a [Resolver]. The zero Config is usable.
 type Config struct {
-	Static  []Static      // answers that go before all others, the first that matches first
-	Family  Family        // leaves out the addresses of the other one; zero means both
-	Server  string        // a name server's IP address with its port; empty means those of the system
-	TTL     time.Duration // for which an answer is kept; zero means 2m, less than zero not at all
-	Max     int           // names that are kept; zero means 10000
-	Timeout time.Duration // of one lookup, whoever waits for it; zero means 10s
+	Static  []Static      // take precedence over all other answers; the first that matches applies
+	Family  Family        // selects the IP version; zero means both
+	Server  string        // IP address and port of a name server; empty means those of the system
+	TTL     time.Duration // how long an answer is cached; zero means 2m, less than zero not at all
+	Max     int           // bounds the cached names; zero means 10000
+	Timeout time.Duration // bounds one lookup, even if nobody waits for it any more; zero means 10s
 	// Lookup, if set, replaces name servers; network is ip, ip4 or ip6. It must be safe for concurrent use.
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
-	Clock  clock.Clock // tells how old answers are; nil means the system clock
+	Clock  clock.Clock // tells the age of answers; nil means the system clock
 }
 
-// Answer is where a host is.
+// Answer has the addresses of a host.
 type Answer struct {
-	Addrs  []netip.Addr // at least one, the preferred first; shared, not to be changed
-	Static bool         // they are the user's own words, from a [Static] answer
+	Addrs  []netip.Addr // at least one, the preferred first; shared, must not be changed
+	Static bool         // set by the user as a [Static] answer
 }
 
-// Resolver finds addresses. It is made by [New].
+// Resolver looks up addresses. It is made by [New].
 type Resolver struct {
 	cfg   Config
-	cache *lru.Cache[string, kept] // bounded; a name that is forgotten is looked up again
-	group singleflight.Group       // lookups under way
+	cache *lru.Cache[string, kept] // bounded; an evicted name is looked up again
+	group singleflight.Group       // lookups in progress
 
-	life *lifetime.Lifetime // of the lookups under way
+	life *lifetime.Lifetime // of the lookups in progress
 }
 
 type kept struct {
 	addrs []netip.Addr
-	err   error     // the name does not exist
-	until time.Time // then it is looked up again
-	stale time.Time // until then it serves where no answer is to be had
+	err   error     // set if the name does not exist
+	until time.Time // from then on the name is looked up again
+	stale time.Time // until then the answer may be used if name servers do not answer
 }
 
 // ErrClosed is the error of a Lookup after Close.
 var ErrClosed = errors.New("the resolver is closed")
 
-// New returns a Resolver, or an error that names the wrong field of cfg.
+// New returns a Resolver, or an error that names the invalid field of cfg.
 func New(cfg Config) (*Resolver, error) {
 	cfg.Clock, cfg.TTL = cmp.Or(cfg.Clock, clock.System()), cmp.Or(cfg.TTL, defaultTTL)
 	cfg.Max, cfg.Timeout = cmp.Or(cfg.Max, defaultMax), cmp.Or(cfg.Timeout, defaultTimeout)
@@ -113,7 +115,7 @@ func New(cfg Config) (*Resolver, error) {
 	return r, nil
 }
 
-// system is Go's resolver, which asks the servers of the system or one that was named.
+// system returns the lookup of Go's resolver, with the name servers of the system or with the given one.
 func system(server string) (func(context.Context, string, string) ([]netip.Addr, error), error) {
 	if server == "" {
 		return net.DefaultResolver.LookupNetIP, nil
@@ -129,10 +131,10 @@ func system(server string) (func(context.Context, string, string) ([]netip.Addr,
 	return res.LookupNetIP, nil
 }
 
-// dnsPort is where name servers listen (RFC 1035 section 4.2).
+// dnsPort is the port of name servers (RFC 1035 section 4.2).
 const dnsPort = 53
 
-// ParseServer reads an IP address, with a port unless 53. The error says what to write.
+// ParseServer parses an IP address with an optional port, by default 53. The error tells the user what to write.
 func ParseServer(s string) (netip.AddrPort, error) {
 	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
 		return netip.AddrPortFrom(a, dnsPort), nil
@@ -144,11 +146,11 @@ func ParseServer(s string) (netip.AddrPort, error) {
 	return at, nil
 }
 
-// Close ends the lookups under way and waits for them.
+// Close cancels the lookups in progress and waits for them to end.
 func (r *Resolver) Close() { r.life.End() }
 
-// Lookup finds the addresses of a host, a name or an address without brackets, for a connection to that port. The
-// error is a [net.DNSError] unless the Resolver was closed, also when ctx ends.
+// Lookup returns the addresses of a host, which is a name or an address without brackets, for a connection to that
+// port. The error is a [net.DNSError], also when ctx ends, or [ErrClosed] if the Resolver was closed.
 func (r *Resolver) Lookup(ctx context.Context, host string, port uint16) (Answer, error) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if addrs := r.static(host, port); addrs != nil {
@@ -166,7 +168,7 @@ func (r *Resolver) Lookup(ctx context.Context, host string, port uint16) (Answer
 	return r.wait(ctx, host)
 }
 
-// literal is the answer for a host whose addresses nobody needs to be asked for.
+// literal returns the answer for a host whose addresses need no lookup.
 func (r *Resolver) literal(host string, addrs ...netip.Addr) (Answer, error) {
 	if addrs = slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !r.cfg.Family.takes(a) }); len(addrs) == 0 {
 		return Answer{}, r.otherFamily(host)
@@ -174,7 +176,7 @@ func (r *Resolver) literal(host string, addrs ...netip.Addr) (Answer, error) {
 	return Answer{Addrs: addrs}, nil
 }
 
-// otherFamily is the error where there are addresses, and none of them is wanted.
+// otherFamily returns the error for a host that has no addresses of the wanted family.
 func (r *Resolver) otherFamily(host string) error {
 	return &net.DNSError{Err: fmt.Sprintf("no IPv%d address, and no other is wanted", 4+2*(r.cfg.Family-IPv4)), Name: host, IsNotFound: true}
 }
@@ -188,7 +190,7 @@ func (r *Resolver) static(host string, port uint16) []netip.Addr {
 	return nil
 }
 
-// wait shares a lookup, and returns at its answer or when ctx ends; the lookup goes on.
+// wait starts or joins a lookup, and returns its answer or when ctx ends. The lookup continues in that case.
 func (r *Resolver) wait(ctx context.Context, host string) (Answer, error) {
 	answer := r.group.DoChan(host, func() (any, error) { return r.refresh(host) })
 	select {
@@ -224,7 +226,7 @@ func (r *Resolver) refresh(host string) (kept, error) {
 		r.cache.Add(host, before)
 		return before, nil
 	}
-	if err != nil && !notFound(err) { // it says nothing of the name
+	if err != nil && !notFound(err) { // it does not say that the name does not exist
 		return kept{}, err
 	}
 	k := kept{addrs: addrs, err: err, until: now.Add(max(r.cfg.TTL, 0))}
@@ -237,7 +239,7 @@ func (r *Resolver) refresh(host string) (kept, error) {
 	return k, err
 }
 
-// none is the error where a lookup has brought nothing that is wanted.
+// none returns the error for a lookup without a wanted address.
 func (r *Resolver) none(host string) error {
 	if r.cfg.Family == Any {
 		return &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
@@ -245,7 +247,7 @@ func (r *Resolver) none(host string) error {
 	return r.otherFamily(host)
 }
 
-// wanted is the addresses that may be dialled, each once, in their order.
+// wanted returns the addresses of the wanted family, without duplicates, in their order.
 func (r *Resolver) wanted(addrs []netip.Addr) []netip.Addr {
 	out := make([]netip.Addr, 0, min(len(addrs), mostAddresses))
 	for _, a := range addrs {
@@ -262,7 +264,7 @@ func notFound(err error) bool {
 	return ok && dns.IsNotFound
 }
 
-// Doubt has a name looked up again at its next use. The old answer serves on while no name server answers.
+// Doubt makes a name be looked up again at its next use. The old answer is still used while no name server answers.
 func (r *Resolver) Doubt(host string) {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	if k, ok := r.cache.Peek(host); ok {

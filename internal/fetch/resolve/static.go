@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Static is an answer of the user's own: where a host is, whatever name servers say.
+// Static is an answer that the user has set: the addresses of a host, whatever name servers say.
 type Static struct {
 	Host  string       // a name or an address in lower case, or "*" for every host
-	Port  uint16       // of the connections it is for; zero means every port
-	Addrs []netip.Addr // the preferred first; not empty
+	Port  uint16       // port of the connections that it is for; zero means every port
+	Addrs []netip.Addr // the preferred first; must not be empty
 }
 
 func (s *Static) matches(host string, port uint16) bool {
@@ -20,7 +20,8 @@ func (s *Static) matches(host string, port uint16) bool {
 
 const every = "*"
 
-// ParseStatic reads curl's HOST:PORT:ADDR[,ADDR...], with "*" for any host or port. The error says what to write.
+// ParseStatic parses curl's HOST:PORT:ADDR[,ADDR...], with "*" for any host or port. The error tells the user what to
+// write.
 func ParseStatic(s string) (Static, error) {
 	host, rest, ok := cutHost(s)
 	port, list, more := strings.Cut(rest, ":")
@@ -48,7 +49,7 @@ func ParseStatic(s string) (Static, error) {
 	return st, nil
 }
 
-// cutHost cuts the host off, which may be an IPv6 address in brackets.
+// cutHost cuts off the host, which may be an IPv6 address in brackets.
 func cutHost(s string) (host, rest string, ok bool) {
 	if inner, found := strings.CutPrefix(s, "["); found {
 		return strings.Cut(inner, "]:")
