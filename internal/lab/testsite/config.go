@@ -84,8 +84,8 @@ type Limit struct {
 	Concurrent int           `yaml:"concurrent,omitempty" in:"0..1000000"`
 }
 
-// Limiter is one of the limits of an address. A field that its kind does not have is refused, and so
-// is a zero of one that it needs.
+// Limiter is one limit of an address. A field that its kind does not use is an error, and so is a zero in one that it
+// needs.
 type Limiter struct {
 	Kind       string        `yaml:"kind,omitempty" must:"leaky-bucket token-bucket fixed-window sliding-window sliding-window-log concurrency"`
 	Rate       float64       `yaml:"rate,omitempty" in:"0.001..1000000"`
@@ -98,7 +98,7 @@ type Limiter struct {
 	fromNew bool // the first window begins at New; see Limit
 }
 
-// Load is how latency grows with the number of requests.
+// Load makes latency grow with the number of requests.
 type Load struct {
 	Rate    float64       `yaml:"rate,omitempty" in:"0.001..1000000"`
 	MaxWait time.Duration `yaml:"max_wait,omitempty" in:"0..10m" with:"rate"`
@@ -120,8 +120,8 @@ type Hour struct {
 	Speed float64       `yaml:"speed,omitempty" must:"0.01..100"`
 }
 
-// Ban shuts a client out that is refused too often. All clients count as one: a site measures
-// one crawler at a time.
+// Ban shuts out a client that is refused too often. All clients count as one, since a site measures one crawler at a
+// time.
 type Ban struct {
 	After  int           `yaml:"after,omitempty" in:"0..10000" with:"for"`
 	Within time.Duration `yaml:"within,omitempty" in:"0..24h" with:"after"`
@@ -145,7 +145,7 @@ type Flaky struct {
 	Kinds       []string `yaml:"kinds,omitempty" in:"0..1000"`
 }
 
-// Outage is a time in which the whole host fails.
+// Outage is a period in which the whole host fails.
 type Outage struct {
 	After  time.Duration `yaml:"after,omitempty" in:"0..10000h"`
 	For    time.Duration `yaml:"for,omitempty" must:"1ns..10000h"`
@@ -165,34 +165,34 @@ type Robots struct {
 	Latency    time.Duration `yaml:"latency,omitempty" in:"0..10m"`
 }
 
-// Mixed is one host of each kind a polite crawler meets, for a demonstration of some twenty
+// Mixed returns a site with one host of each kind that a polite crawler meets, for a demonstration of some twenty
 // seconds.
 func Mixed() Config {
 	page := Latency{Typical: 15 * time.Millisecond, Dist: distLognormal, Spread: 0.4}
 	return Config{Seed: 1, Hosts: []Host{
 		{Name: "fast", Pages: 60, CrossLinks: 3, HostLinks: 1, Robots: Robots{Allow: true}},
 		{Name: "slow", Pages: 12, Latency: Latency{Typical: 900 * time.Millisecond, Dist: distUniform, Spread: 0.5, Body: 200 * time.Millisecond}},
-		// With Retry-After, and as most servers have it: nginx's 503 without one.
+		// With Retry-After, and then without, as most servers are: nginx answers 503 and gives none.
 		{Name: "limited", Pages: 50, Latency: page, Limit: Limit{Rate: 4, Burst: 2}, Refusal: Refusal{RetryAfter: retrySeconds, Wait: 2 * time.Second}},
 		{Name: "limited-silent", Pages: 50, Latency: page, Limit: Limit{Rate: 4, Burst: 4}, Refusal: Refusal{Status: 503}},
 		{Name: "flaky", Pages: 40, Latency: page, Flaky: Flaky{Probability: 0.1}},
-		// Down while the crawl is in full swing, back before it ends.
+		// Down while the crawl runs at full rate, and back before it ends.
 		{Name: "down-a-while", Pages: 40, Latency: page, Outages: []Outage{{After: 4 * time.Second, For: 5 * time.Second, Mode: modeClose}}},
 		{Name: "robots", Pages: 14, Private: 6, Latency: page, Robots: Robots{Disallow: []string{"/private/"}, CrawlDelay: time.Second}},
 		{Name: "maze", Pages: 30, CrossLinks: 8, Media: 4, Redirects: 8, Missing: 6, Latency: page},
 	}}
 }
 
-// Uniform is n healthy hosts of so many pages (zero means 100), of which "/" links up to
-// 10000, each answered after latency: the site for measuring speed.
+// Uniform returns n healthy hosts with that many pages each (zero means 100). Their home pages link to up to 10000 of
+// them, and each response takes latency. It is the site for measuring speed.
 func Uniform(n, pages int, latency time.Duration) Config {
 	return Config{Seed: 1, Hosts: []Host{
 		{Name: "host", Count: n, Pages: pages, Fanout: wholeTree(pages), Latency: Latency{Typical: latency}},
 	}}
 }
 
-// HeadOfLine is twenty healthy hosts of 51 pages in 20ms each, and slow hosts of 51 pages in
-// 5s each after a fast "/": it shows whether slow hosts block the others.
+// HeadOfLine returns twenty healthy hosts with 51 pages of 20ms each, and slow hosts with 51 pages of 5s each after a
+// fast home page. It shows whether slow hosts block the others.
 func HeadOfLine(slow int) Config {
 	const pages = 51
 	cfg := Uniform(20, pages, 20*time.Millisecond)
@@ -206,7 +206,7 @@ func HeadOfLine(slow int) Config {
 	return cfg
 }
 
-// wholeTree is the fanout with which "/" links to every page, within bounds.
+// wholeTree returns the fanout with which the home page links to every page, within bounds.
 func wholeTree(pages int) int {
 	if pages == 0 {
 		pages = defaultPages

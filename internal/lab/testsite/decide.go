@@ -22,8 +22,8 @@ const (
 	actHang // until the instant until
 )
 
-// decision is what a host decides at the arrival of a request. It decides everything there:
-// what it decided later would depend on the scheduler.
+// decision is what a host decides when a request arrives. It decides everything then: a later decision would depend on
+// the scheduler.
 type decision struct {
 	act        action
 	status     int
@@ -31,12 +31,12 @@ type decision struct {
 	refused    bool   // by a limit, which has a body of its own
 	delay      time.Duration
 	until      clock.Instant
-	quota      *limit.Standing // for the headers; nil: none
-	admitted   bool            // by the gate, which must be told of the end
-	robots     bool            // the answer is the host's robots.txt
+	quota      *limit.Standing // for the headers; nil means none
+	admitted   bool            // by the gate, whose release must follow
+	robots     bool            // the response is the host's robots.txt
 }
 
-// decideLocked goes through the reasons not to serve in the order of the package comment.
+// decideLocked goes through the reasons not to serve a request, in the order of the package comment.
 func (h *host) decideLocked(now clock.Instant, t target) decision {
 	if o := h.outageLocked(now); o != nil {
 		return h.failLocked(now, o)
@@ -56,8 +56,8 @@ func (h *host) decideLocked(now clock.Instant, t target) decision {
 	return d
 }
 
-// decideRobotsLocked has no script and no random failures: a crawler that cannot get
-// robots.txt stays away, which is a scenario of its own (Robots.Status).
+// decideRobotsLocked applies no script and no random failures. A crawler that cannot get robots.txt stays away, which
+// is a scenario of its own (Robots.Status).
 func (h *host) decideRobotsLocked(now clock.Instant, t target) decision {
 	d, ok := h.enterLocked(now, h.latency(t, 0))
 	if !ok {
@@ -73,7 +73,7 @@ func (h *host) decideRobotsLocked(now clock.Instant, t target) decision {
 	return d
 }
 
-// enterLocked asks the gate. If it does not admit the request, the decision is final.
+// enterLocked asks the gate. If the gate does not admit the request, the decision is final.
 func (h *host) enterLocked(now clock.Instant, latency time.Duration) (d decision, ok bool) {
 	if h.gate == nil {
 		return decision{delay: latency}, true
@@ -110,8 +110,8 @@ func (h *host) flake(d *decision, n int) {
 	}
 }
 
-// failLocked answers during an outage. Without a listener to close, close-listener is a
-// reset: also a connection that was accepted in the last moment ends so.
+// failLocked decides about a request during an outage. Without a listener to close, close-listener is a reset, and so
+// is the end of a connection that was accepted in the last moment.
 func (h *host) failLocked(now clock.Instant, o *Outage) decision {
 	switch o.Mode {
 	case modeStatus:
@@ -124,7 +124,7 @@ func (h *host) failLocked(now clock.Instant, o *Outage) decision {
 	return h.statusLocked(now, http.StatusServiceUnavailable, o.end())
 }
 
-// statusLocked answers with a status. Every 429 and 503 is a refusal.
+// statusLocked decides to answer with a status. Every 429 and 503 counts as a refusal.
 func (h *host) statusLocked(now clock.Instant, status int, ready clock.Instant) decision {
 	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
 		return decision{act: actStatus, status: status}
@@ -132,8 +132,8 @@ func (h *host) statusLocked(now clock.Instant, status int, ready clock.Instant) 
 	return h.refuseLocked(now, status, ready)
 }
 
-// refuseLocked counts a refusal and adds the host's Retry-After. ready is when the host will
-// admit a request, or unknown.
+// refuseLocked counts a refusal and adds the host's Retry-After. ready is when the host will admit a request, or
+// unknown.
 func (h *host) refuseLocked(now clock.Instant, status int, ready clock.Instant) decision {
 	d := decision{act: actStatus, status: status}
 	var until clock.Instant
@@ -145,12 +145,11 @@ func (h *host) refuseLocked(now clock.Instant, status int, ready clock.Instant) 
 	return d
 }
 
-// Step is a part of a script: Status, so many Times over. In text it is 503, 503*3
-// (three times) or 503* (for ever). Status 200 stands for normal service, with the host's
-// limit, flakiness and latency.
+// Step is a part of a script: Status, for Times requests. As text it is 503, 503*3 (three times) or 503* (forever).
+// Status 200 means normal service, with the host's limit, flakiness and latency.
 type Step struct {
-	Status int // 200, or 400 to 599; zero is refused
-	Times  int // zero means once, -1 for ever
+	Status int // 200, or 400 to 599; zero is an error
+	Times  int // zero means once, -1 means forever
 }
 
 // MarshalText writes the short form.
@@ -183,10 +182,10 @@ func (s *Step) UnmarshalText(text []byte) error {
 
 type script struct {
 	steps []Step
-	done  int // times of the first step
+	done  int // how often the first step was used
 }
 
-// next is the status scripted for the next page request; 200 once the script is over.
+// next returns the status for the next page request: that of the script, or 200 when the script is over.
 func (s *script) next() int {
 	if len(s.steps) == 0 {
 		return http.StatusOK
@@ -202,17 +201,17 @@ func (s *script) next() int {
 // The headers are not written by the code with which the crawler reads them: a mistake there
 // must not go unnoticed here.
 
-// absurdSeconds is three thousand years, as of a server that means milliseconds.
+// absurdSeconds is three thousand years, as from a server that gives milliseconds.
 const absurdSeconds = "99999999999"
 
-// dateForms are the layouts by the words of the file: today's, and the two obsolete ones that
+// dateForms has the layouts of dates by the words of the file: the current one, and the two obsolete ones that
 // recipients must accept (RFC 9110, 5.6.7).
 var dateForms = map[string]string{
 	retryDate: http.TimeFormat, retryRFC850: "Monday, 02-Jan-06 15:04:05 GMT", retryAsctime: time.ANSIC,
 }
 
-// retryAfter is the header of a refusal at now and the end of the wait it asks for: now if the value is
-// invalid.
+// retryAfter returns the header of a refusal at now, and the end of the wait that it requests: now if there is no
+// header or its value is invalid.
 func (r *Refusal) retryAfter(epoch time.Time, now, ready clock.Instant) (header string, until clock.Instant) {
 	switch r.RetryAfter {
 	case retryPast:
@@ -229,7 +228,7 @@ func (r *Refusal) retryAfter(epoch time.Time, now, ready clock.Instant) (header 
 		return strconv.Itoa(int(seconds)), now.Add(seconds * time.Second)
 	}
 	if layout, ok := dateForms[r.RetryAfter]; ok {
-		// Adding a second less a nanosecond before the cut rounds up.
+		// Adding a second less a nanosecond before Truncate rounds up.
 		date := epoch.Add(time.Duration(now) + wait + time.Second - 1).Truncate(time.Second).UTC()
 		return date.Format(layout), clock.Instant(date.Sub(epoch))
 	}
@@ -252,7 +251,7 @@ func (r *Refusal) tells() bool { return r.Headers != "" && r.Headers != headersN
 // draft-ietf-httpapi-ratelimit-headers-10. Seconds are rounded up.
 func (r *Refusal) setQuota(h http.Header, s *limit.Standing) {
 	if s == nil {
-		return // nobody asked the limits: an outage, a script
+		return // the limits were not asked, as in an outage or a script
 	}
 	q := header.QuotaOf(*s)
 	ceil := func(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

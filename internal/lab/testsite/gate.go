@@ -13,27 +13,27 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// unknown is the instant at which a request will be admitted if nobody can tell: an open
-// request may end at any time.
+// unknown is the instant at which a request will be admitted if that cannot be known: an open request may end at any
+// time.
 const unknown clock.Instant = -1
 
-// gate holds everything that may refuse a request to an address, and measures how much of it
-// was used. The hosts of one address share it, so it has its own lock, taken after a host's. A
-// request is charged to all limits or to none.
+// gate has everything that may refuse a request to an address, and measures how much of the limits was used. The hosts
+// of one address share it, so it has its own lock, which is taken after that of a host. A request is charged to all
+// limits or to none.
 //
-// The limits are those of package limit. Their clock stands at the instant of the decision and runs
-// at the speed of the day.
+// The limits are those of package limit. Their clock stands still at the instant of the decision, and runs at the speed
+// of the day.
 type gate struct {
 	day    *day
-	tells  bool // answers tell the quota
+	tells  bool // responses have quota headers
 	bounds bounds
 	plain  bool // the tightest bound does not change with the day
 
 	mu      sync.Mutex    // guards what follows
-	last    clock.Instant // of a decision
+	last    clock.Instant // of the last decision
 	time    heldClock
 	members []limit.Weighted // all limits
-	quotas  []limit.Weighted // those of them that tell a quota
+	quotas  []limit.Weighted // those of members that have quota headers
 	delays  []delay
 	work    work
 	bans    bans
@@ -43,11 +43,11 @@ type gate struct {
 
 type pass struct {
 	ok     bool
-	banned bool            // because of earlier ones
-	ready  clock.Instant   // if not ok: when one would be admitted by what refused, or unknown
+	banned bool            // by a ban, because of earlier refusals
+	ready  clock.Instant   // if not ok: when the limit that refused would admit a request, or unknown
 	delay  time.Duration   // by queues and leaky buckets
 	factor float64         // of the host's own latency
-	quota  *limit.Standing // nil: not told
+	quota  *limit.Standing // nil if there are no quota headers
 }
 
 // delay is a leaky bucket that delays the requests of its burst.
@@ -59,7 +59,7 @@ type delay struct {
 
 // heldClock stands still at an instant until it is set to the next.
 type heldClock struct {
-	clock.Clock           // for timers, which nothing here starts
+	clock.Clock           // for timers, which are not used here
 	base        time.Time // without a monotonic reading, so that instants add up
 	at          clock.Instant
 }
@@ -104,8 +104,8 @@ func (l *Limit) limiters() (all []Limiter) {
 	return all
 }
 
-// add makes a limiter of package limit for l. A window of its own begins with the hours of the day, so that its
-// limiter is made at the begin of the present one.
+// add makes a limiter of package limit for l. Windows of l itself begin with the hours of the day, so the limiter is
+// made as of the beginning of the present window.
 func (g *gate) add(l *Limiter, name string, tells bool) error {
 	if g.time.at = 0; l.Window > 0 && !l.fromNew {
 		g.time.at = -clock.Instant(time.Duration(g.time.base.UnixNano()) % l.Window)
@@ -124,8 +124,8 @@ func (g *gate) add(l *Limiter, name string, tells bool) error {
 	return nil
 }
 
-// spec is the limiter of package limit that does what l says. The excess of limit_req, at most burst, is a bucket of
-// burst+1 tokens upside down.
+// spec returns the limiter of package limit that does what l says. The excess that limit_req counts, up to burst, is a
+// bucket of burst+1 tokens upside down.
 func (l *Limiter) spec() limit.Spec {
 	switch l.Kind {
 	case kindLeaky, kindToken:
@@ -136,7 +136,7 @@ func (l *Limiter) spec() limit.Spec {
 	return limit.Spec{Kind: limit.Kind(l.Kind), Permits: int64(l.Requests), Per: l.Window, Queue: -1}
 }
 
-// first is how many requests a bucket admits at once.
+// first returns how many requests a bucket admits at once.
 func (l *Limiter) first() int {
 	switch {
 	case l.Kind == kindLeaky:
@@ -147,8 +147,8 @@ func (l *Limiter) first() int {
 	return max(1, int(l.Rate))
 }
 
-// interval is the distance of requests at a rate, rounded to a nanosecond: an error of
-// one in a billion at one request per second, and of one in a thousand at a million.
+// interval returns the time between two requests at a rate, rounded to a nanosecond. The error is one in a billion at
+// one request per second, and one in a thousand at a million.
 func interval(rate float64) time.Duration { return time.Duration(float64(time.Second)/rate + 0.5) }
 
 func (g *gate) admit(now clock.Instant) pass {
@@ -176,8 +176,7 @@ func (g *gate) admit(now clock.Instant) pass {
 	return p
 }
 
-// chargeLocked first asks the limits that can be asked without a charge, and charges them
-// when none can refuse any more.
+// chargeLocked first checks the limits, without charging them, and charges them when none of them can refuse any more.
 func (g *gate) chargeLocked(now clock.Instant) pass {
 	at := g.time.at
 	if ready := g.work.ready(now); ready > now {
@@ -186,7 +185,7 @@ func (g *gate) chargeLocked(now clock.Instant) pass {
 	ready := at
 	for _, m := range g.members {
 		wait := m.Wait(1)
-		if wait == limit.Never { // slots, which come back at any time
+		if wait == limit.Never { // slots, which are released at an unknown time
 			return pass{ready: unknown}
 		}
 		ready = max(ready, at.Add(wait))
@@ -195,14 +194,14 @@ func (g *gate) chargeLocked(now clock.Instant) pass {
 		return pass{ready: g.day.when(ready)}
 	}
 	for _, m := range g.members {
-		m.TryAcquire() // has room: nobody else is here, and the clock stands still
+		m.TryAcquire() // has room: the lock is held, and the clock stands still
 	}
 	g.open++
 	return pass{ok: true, delay: g.delayLocked(now), factor: g.work.stretch(g.open)}
 }
 
-// delayLocked is how long a request that was admitted just now waits. In a leaky bucket that
-// is until its excess has drained, which is when the token bucket has burst tokens.
+// delayLocked returns how long a request that was just admitted waits. In a leaky bucket that is until its excess has
+// drained: until the token bucket has burst tokens.
 func (g *gate) delayLocked(now clock.Instant) time.Duration {
 	longest := g.work.take(now, g.day.speed(now))
 	for _, q := range g.delays {
@@ -218,11 +217,11 @@ func (g *gate) release() {
 	defer g.mu.Unlock()
 	g.open--
 	for _, m := range g.members {
-		m.Release() // does nothing but for slots
+		m.Release() // does nothing except for slots
 	}
 }
 
-// standingLocked is the tightest quota of the limits, in real time; nil if none has one.
+// standingLocked returns the tightest quota of the limits, in real time; nil if none has one.
 func (g *gate) standingLocked(ok bool) (tight *limit.Standing) {
 	for _, m := range g.quotas {
 		s := m.Standing()
@@ -241,18 +240,18 @@ func (g *gate) standingLocked(ok bool) (tight *limit.Standing) {
 	return tight
 }
 
-// daySteps is in how many steps a cosine is cut. Between two of them it changes by less than
-// 4 % of its height.
+// daySteps is the number of steps by which a cosine is approximated. It changes by less than 4 % of its height from one
+// to the next.
 const daySteps = 96
 
 type span struct {
-	from   time.Duration // of the day
-	worked time.Duration // what the limiter's clock has gone since the day began
+	from   time.Duration // since the beginning of the day
+	worked time.Duration // time of the limiters' clock since the beginning of the day
 	speed  float64
 }
 
-// day is the clock of limiters whose speed changes: its time is the integral of the speed. A
-// limiter on it admits at its rate times the speed of the moment. A nil day never changes.
+// day is the clock of limiters whose speed changes over the day: its time is the integral of the speed. A limiter on
+// this clock admits at its rate multiplied by the current speed. A nil day has a constant speed of one.
 type day struct {
 	length time.Duration
 	worked time.Duration // of a whole day
@@ -273,7 +272,7 @@ func newDay(cfg Day) *day {
 	}
 	if cfg.Low > 0 {
 		for i := range daySteps {
-			angle := 2 * math.Pi * (float64(i) + 0.5) / daySteps // the middle speaks for a step
+			angle := 2 * math.Pi * (float64(i) + 0.5) / daySteps // the middle of a step
 			d.begin(d.length*time.Duration(i)/daySteps, cfg.Low+(1-cfg.Low)*(1+math.Cos(angle))/2)
 		}
 	} else {
@@ -287,7 +286,7 @@ func newDay(cfg Day) *day {
 	return d
 }
 
-// begin adds a span; one that begins where the last one does takes its place.
+// begin adds a span. If it begins where the last one does, it replaces that one.
 func (d *day) begin(at time.Duration, speed float64) {
 	s := span{from: at, speed: speed}
 	if n := len(d.spans); n > 0 {
@@ -316,7 +315,7 @@ func (d *day) of(now clock.Instant) clock.Instant {
 	return clock.Instant(days * int64(d.worked)).Add(s.worked + scale(rest-s.from, s.speed))
 }
 
-// when is the first instant at which the limiter's clock is no earlier than at.
+// when returns the first instant at which the limiters' clock is no earlier than at.
 func (d *day) when(at clock.Instant) clock.Instant {
 	if d == nil {
 		return at
@@ -325,7 +324,7 @@ func (d *day) when(at clock.Instant) clock.Instant {
 	i := sort.Search(len(d.spans), func(i int) bool { return d.spans[i].worked > rest }) - 1
 	s := d.spans[i]
 	now := clock.Instant(days * int64(d.length)).Add(s.from + time.Duration(math.Ceil(float64(rest-s.worked)/s.speed)))
-	for d.of(now) < at { // what the two roundings left open
+	for d.of(now) < at { // the two roundings may be short
 		now++
 	}
 	return now
@@ -394,12 +393,12 @@ func (w *work) stretch(open int) float64 {
 	return float64(open) / float64(w.workers)
 }
 
-// bans shuts clients out as fail2ban does: after so many refusals within a time, for a time,
-// and then without a memory of them. Its gate guards it.
+// bans shuts clients out as fail2ban does: after a number of refusals within a period it does so for some time, and
+// then it forgets them. Its gate guards it.
 type bans struct {
 	within, term time.Duration
-	refused      []clock.Instant // ring of the latest refusals, as many as cause a ban
-	next, n      int             // of the ring: where the next goes, and how many there are
+	refused      []clock.Instant // ring of the latest refusals, as long as a ban needs
+	next, n      int             // of the ring: the index for the next refusal, and how many there are
 	until        clock.Instant   // end of the latest ban
 	count        int64
 }

@@ -23,16 +23,16 @@ type host struct {
 	cfg    Host // with defaults; never changes after New
 	addr   netip.Addr
 	seed   uint64
-	port   int    // above that of the site, on an address of several hosts
-	gate   *gate  // of the address; nil: nothing is limited
-	robots []byte // what robots.txt says
-	urls   int    // with content, and not disallowed
+	port   int    // how far above the site's, where several hosts share an address
+	gate   *gate  // of the address; nil means no limits
+	robots []byte // the text of robots.txt
+	urls   int    // those with content that robots.txt allows
 
 	mu       sync.Mutex // guards what follows
 	script   script
 	outages  []Outage // those not yet over
-	numbered int      // page requests outside of outages so far
-	answers  int      // to robots.txt so far
+	numbered int      // page requests so far, without those in outages
+	answers  int      // responses to robots.txt so far
 	rec      record
 }
 
@@ -60,8 +60,8 @@ const (
 	kindPrivate
 	kindRedirect
 	kindRobots
-	kindListed  // a page that the sitemap alone names
-	kindSitemap // the index, and its parts from 1 on
+	kindListed  // a page that only the sitemap names
+	kindSitemap // the index is 0, and its parts are 1 and up
 	kindMethod  // neither GET nor HEAD
 )
 
@@ -80,7 +80,7 @@ type group struct {
 	path  func(int) string
 }
 
-// groups begin with what has content, in the order of its bits in [record].served.
+// groups returns the groups of URLs. Those with content come first, in the order of their bits in [record].served.
 func (h *host) groups() [6]group {
 	c := &h.cfg
 	return [...]group{
@@ -93,7 +93,7 @@ func (h *host) groups() [6]group {
 	}
 }
 
-const withContent = 4 // of the groups
+const withContent = 4 // how many of the groups have content
 
 func (h *host) slot(t target) int {
 	before := 0
@@ -106,8 +106,8 @@ func (h *host) slot(t target) int {
 	return before + t.n
 }
 
-// route reads a request. A target has one spelling: another one, such as /p/07, an escaped
-// letter or a query, is missing, so that every duplicate is the crawler's.
+// route finds what a request is for. Each target has one spelling. Any other, such as /p/07, an escaped letter or a
+// query, is missing, so that each duplicate is a fault of the crawler.
 func (h *host) route(r *http.Request) target {
 	path := r.URL.EscapedPath()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -140,7 +140,7 @@ func (h *host) find(path string) target {
 		// Another spelling of the number is another path.
 		if g.dir == dir && err == nil && n >= 0 && n < g.count && g.path(n) == path {
 			if g.kind == kindSitemap {
-				n++ // behind the index
+				n++ // the index is 0
 			}
 			return target{kind: g.kind, n: n}
 		}
@@ -148,14 +148,13 @@ func (h *host) find(path string) target {
 	return target{}
 }
 
-// disallowed looks at the path as it was requested: a crawler that normalizes never requests
-// /private/../p/1.
+// disallowed compares the path as it was requested: a crawler that normalizes URLs never requests /private/../p/1.
 func (h *host) disallowed(path string) bool {
 	return slices.ContainsFunc(h.cfg.Robots.Disallow, func(p string) bool { return strings.HasPrefix(path, p) })
 }
 
-// expected is how many URLs with content robots.txt allows. It tries every path: Disallow
-// may name any prefix, such as /p/1, which is also one of /p/10.
+// expected returns how many URLs with content robots.txt allows. It tries every path, since Disallow may name any
+// prefix, such as /p/1, which is also a prefix of /p/10.
 func (h *host) expected() int {
 	total := h.cfg.urls()
 	if len(h.cfg.Robots.Disallow) == 0 {
@@ -172,8 +171,8 @@ func (h *host) expected() int {
 	return total
 }
 
-// arrive records a request and decides about it, at one instant under the lock: record,
-// script and limits see requests in the same order.
+// arrive records a request and decides about it, at one instant and under the lock, so that the record, the script and
+// the limits see requests in the same order.
 func (h *host) arrive(t target) decision {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -258,8 +257,8 @@ type ending struct {
 
 const bodyPieces = 8
 
-// ServeHTTP answers one request as the host would. To reset a connection where there is none
-// (in a recorder), it panics with [http.ErrAbortHandler].
+// ServeHTTP answers one request as the host would. To reset a connection where there is none (in a recorder), it panics
+// with [http.ErrAbortHandler].
 func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t := h.route(r)
 	if tell := h.site.cfg.Arrived; tell != nil {
@@ -274,7 +273,7 @@ func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *host) answer(w http.ResponseWriter, r *http.Request, t target, d decision) ending {
-	// Of the same clock as the dates in other fields.
+	// From the clock that the dates in other headers come from.
 	w.Header().Set("Date", h.site.epoch.Add(time.Duration(h.site.now())).UTC().Format(http.TimeFormat))
 	h.cfg.Refusal.setQuota(w.Header(), d.quota)
 	switch d.act {
@@ -298,7 +297,7 @@ func (h *host) answer(w http.ResponseWriter, r *http.Request, t target, d decisi
 	return h.serve(w, r, t)
 }
 
-// hang says nothing until the outage is over, the client has left or the site ends.
+// hang sends nothing until the outage is over, the client has left or the site ends.
 func (h *host) hang(ctx context.Context, until clock.Instant) {
 	timer := h.site.clk.NewTimer(until.Sub(h.site.now()))
 	defer timer.Stop()
@@ -341,7 +340,7 @@ func (h *host) plain(w http.ResponseWriter, r *http.Request, status int) ending 
 	return h.send(w, r, status, "text/plain; charset=utf-8", line, 0)
 }
 
-// generated sends a document made in a buffer that outlives the request.
+// generated sends a document that is built in a reused buffer.
 func (h *host) generated(w http.ResponseWriter, r *http.Request, contentType string, build func([]byte, int) []byte, n int) ending {
 	buf := h.site.buffers.Get().(*[]byte)
 	defer h.site.buffers.Put(buf)
@@ -351,11 +350,11 @@ func (h *host) generated(w http.ResponseWriter, r *http.Request, contentType str
 	return e
 }
 
-// send writes an answer, its body spread over the time given. It has a Content-Length, so that
-// a client notices a body that was cut off.
+// send writes a response, and spreads its body over the given time. The response has a Content-Length, so that a client
+// notices a body that was cut off.
 //
-// The last byte is written apart: net/http keeps it until the handler has returned, so whoever
-// has the whole answer finds it counted, and its slot free.
+// The last byte is written separately. net/http keeps it until the handler has returned, so a client that has the whole
+// response finds it counted and its slot free.
 func (h *host) send(w http.ResponseWriter, r *http.Request, status int, contentType string, body []byte, over time.Duration) ending {
 	header := w.Header()
 	header.Set("Content-Type", contentType)
@@ -398,7 +397,7 @@ func pieces(body []byte, over time.Duration) iter.Seq[[]byte] {
 	return slices.Chunk(body, max(1, (len(body)+n-1)/n))
 }
 
-// trickle sends what has been written, the header at first, and pauses before more.
+// trickle sends what has been written, at first the header, and pauses.
 func (h *host) trickle(w http.ResponseWriter, r *http.Request, pause time.Duration) error {
 	if err := http.NewResponseController(w).Flush(); err != nil {
 		return err
@@ -406,15 +405,14 @@ func (h *host) trickle(w http.ResponseWriter, r *http.Request, pause time.Durati
 	return clock.Sleep(r.Context(), h.site.clk, pause)
 }
 
-// hangUp closes the connection under an answer; over TCP with a reset, which is what
-// a crashed server sends.
+// hangUp closes the connection during a response. Over TCP it sends a reset, as a crashed server does.
 func hangUp(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // an error leaves an ordinary close, which will do
+		_ = tcp.SetLinger(0) // on an error an ordinary close will do
 	}
-	_ = conn.Close() // there is nobody left to tell
+	_ = conn.Close() // an error could be reported to nobody
 }

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// words are what texts are made of. There are 64, so that one draw of 64 bits is a sentence of
-// ten words.
+// words are the words of all texts. There are 64, so that one draw of 64 bits makes a sentence of ten words.
 var words = strings.Fields(`
 	apple bread candle door early field garden house island journey kitchen lamp
 	morning number ocean paper quiet river summer table under valley winter yellow
@@ -39,7 +38,7 @@ var redirectStatuses = [...]int{
 	http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect,
 }
 
-// pagePath is the one spelling of page n. The home page has no number.
+// pagePath returns the one spelling of page n. The home page has no number.
 func pagePath(n int) string {
 	if n == 0 {
 		return "/"
@@ -101,8 +100,8 @@ func appendText(b []byte, d *draw, size int) []byte {
 	return b
 }
 
-// appendTreeLinks writes the links that make every page reachable: page n is the
-// parent of the Fanout pages from n*Fanout+1 on.
+// appendTreeLinks writes the links that make every page reachable: page n is the parent of the Fanout pages from
+// n*Fanout+1 on.
 func (h *host) appendTreeLinks(b []byte, n int) []byte {
 	from := n*h.cfg.Fanout + 1
 	for child := from; child < min(from+h.cfg.Fanout, h.cfg.Pages); child++ {
@@ -111,7 +110,7 @@ func (h *host) appendTreeLinks(b []byte, n int) []byte {
 	return b
 }
 
-// appendRandomLinks writes links that lead mostly to pages already known to a crawler.
+// appendRandomLinks writes links that mostly lead to pages that a crawler knows already.
 func (h *host) appendRandomLinks(b []byte, d *draw) []byte {
 	for range h.cfg.CrossLinks {
 		b = appendPageLink(b, "", d.below(h.cfg.Pages))
@@ -124,8 +123,7 @@ func (h *host) appendRandomLinks(b []byte, d *draw) []byte {
 	return b
 }
 
-// appendItemLinks writes the links to media, redirects, missing and private pages: item j is
-// linked from page j modulo Pages.
+// appendItemLinks writes the links to media, redirects, missing and private pages. Page j modulo Pages links to item j.
 func (h *host) appendItemLinks(b []byte, n int) []byte {
 	for j := n; j < h.cfg.Media; j += h.cfg.Pages {
 		b = appendLink(b, "", "/m/", j, mediaKinds[j%len(mediaKinds)].ext)
@@ -148,7 +146,7 @@ func appendPageLink(b []byte, origin string, n int) []byte {
 	return add(b, `<li><a href="`, origin, "/\">home</a></li>\n")
 }
 
-// appendLink writes a link without building its path first: a page has many.
+// appendLink writes a link without building its path first, since a page has many.
 func appendLink(b []byte, origin, dir string, n int, ext string) []byte {
 	b = strconv.AppendInt(add(b, `<li><a href="`, origin, dir), int64(n), 10)
 	return append(strconv.AppendInt(add(b, ext, `">`), int64(n), 10), "</a></li>\n"...)
@@ -165,8 +163,8 @@ func (h *host) appendMedia(b []byte, n int) []byte {
 	return append(b, kind.after...)
 }
 
-// leaf writes a page whose only link leads home: no other page may be reachable only through
-// a disallowed page or through the sitemap.
+// leaf returns a function that writes a page whose only link leads home. So no other page is reachable only through a
+// disallowed page or through the sitemap.
 func (h *host) leaf(stream int) func(b []byte, n int) []byte {
 	return func(b []byte, n int) []byte {
 		d := newDraw(h.seed, stream, n)
@@ -191,8 +189,8 @@ func (r *Robots) exists() bool {
 	return r.Allow || len(r.Disallow) > 0 || r.CrawlDelay > 0 || r.Text != ""
 }
 
-// text is the file that the other fields describe. Without a Disallow it has an Allow: parsers
-// differ about a group without rules.
+// text returns the file that the other fields describe. Without a Disallow it has an Allow, since parsers differ about
+// a group without rules.
 func (r *Robots) text() string {
 	if r.Text != "" || !r.exists() {
 		return r.Text
@@ -211,11 +209,11 @@ func (r *Robots) text() string {
 	return b.String()
 }
 
-// draw is a stream of pseudo-random numbers, SplitMix64 (Steele, Lea and Flood, 2014): it does not change
-// with the Go release, and any number can begin a stream, so page i is drawn without the pages before it.
+// draw is a stream of pseudo-random numbers, SplitMix64 (Steele, Lea and Flood, 2014). It does not change with the Go
+// release, and any number can begin a stream, so page i can be drawn without the pages before it.
 type draw uint64
 
-// The streams of one host. What is drawn from one tells nothing about another.
+// The streams of one host. They are independent of each other.
 const (
 	streamPage = iota + 1
 	streamMedia
@@ -227,8 +225,8 @@ const (
 	streamListed
 )
 
-// newDraw is the stream of the n-th thing of a kind on a host. Without the two rounds of
-// mixing, page n+1 would repeat page n shifted by one draw.
+// newDraw returns the stream of the n-th item of a kind on a host. Without the two rounds of mixing, page n+1 would
+// repeat page n shifted by one draw.
 func newDraw(hostSeed uint64, stream, n int) draw {
 	d := draw(hostSeed ^ uint64(stream)<<56)
 	d = draw(d.next() + uint64(n))
@@ -243,13 +241,13 @@ func (d *draw) next() uint64 {
 	return z ^ z>>31
 }
 
-// below is a number from 0 to n-1. Its bias is below 2^-40 for any n in use.
+// below returns a number from 0 to n-1. Its bias is below 2^-40 for every n in use.
 func (d *draw) below(n int) int { return int(d.next() % uint64(n)) }
 
-// unit is a number strictly between 0 and 1, so that its logarithm and quantile exist.
+// unit returns a number strictly between 0 and 1, so that its logarithm and quantile exist.
 func (d *draw) unit() float64 { return (float64(d.next()>>11) + 0.5) / (1 << 53) }
 
-// tailCut bounds the lognormal distribution, so that no rare draw decides how long a test takes.
+// tailCut bounds the lognormal distribution, so that a rare draw does not decide how long a test takes.
 const tailCut = 20
 
 func (l *Latency) sample(d draw) time.Duration {
@@ -281,7 +279,7 @@ func partPath(n int) string {
 
 func listedPath(n int) string { return "/s/" + strconv.Itoa(n) }
 
-// robotsFile is robots.txt with the line that names the index, which has the host's address.
+// robotsFile returns robots.txt with the line that names the sitemap index, which contains the host's address.
 func (h *host) robotsFile() []byte {
 	if h.cfg.Listed == 0 {
 		return h.robots
@@ -328,7 +326,7 @@ func (h *host) sitemap(w http.ResponseWriter, r *http.Request, n int) ending {
 func compressed(body []byte) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	_, _ = z.Write(body) // a buffer takes everything
+	_, _ = z.Write(body) // a Buffer never fails
 	_ = z.Close()
 	return b.Bytes()
 }

@@ -10,13 +10,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Parse reads a site from YAML or JSON: a file that begins with a brace is JSON. An unknown or
-// repeated field, a value of the wrong type or out of range and a second document are errors. It
-// reports all of them, one per line, with the line of the file or the path of the value
-// (hosts[2].limit.rate) and what to write instead. [New] fills in the defaults.
+// Parse reads a site from YAML or JSON; a file that begins with a brace is JSON. An unknown or repeated field, a value
+// of the wrong type or out of range, and a second document are errors. It reports all of them, one per line, with the
+// line of the file or the path of the value (hosts[2].limit.rate) and what to write instead. [New] fills in the
+// defaults.
 func Parse(data []byte) (Config, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" ")) // which are space in JSON, and an error in YAML
+		data = bytes.ReplaceAll(data, []byte("\t"), []byte(" ")) // tabs are space in JSON, and an error in YAML
 	}
 	var cfg Config
 	d := yaml.NewDecoder(bytes.NewReader(data))
@@ -44,7 +44,7 @@ func tag(f reflect.StructField) string {
 	return strings.TrimPrefix(name, "-")
 }
 
-// WriteYAML writes cfg as the file that [Parse] reads back equal.
+// WriteYAML writes cfg as a file that [Parse] reads back as an equal Config.
 func WriteYAML(w io.Writer, cfg Config) error {
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)

@@ -9,8 +9,8 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// record is what one host saw. Its host guards it. Its size does not grow during a run: one
-// bit per URL, a second of buckets, and as many statuses as the site can give.
+// record is what one host has seen. Its host guards it. Its size does not grow during a run: it has one bit per URL, a
+// second of buckets, and as many statuses as the site can give.
 type record struct {
 	HostReport // the counts
 
@@ -18,14 +18,14 @@ type record struct {
 	first, last clock.Instant
 	peak        peakMeter
 
-	retryUntil clock.Instant // end of the latest Retry-After; zero: none yet
-	graceUntil clock.Instant // arrivals before it were sent before the refusal was read
+	retryUntil clock.Instant // end of the latest Retry-After; zero means none so far
+	graceUntil clock.Instant // a request that arrives earlier was sent before the refusal was read
 
-	robotsAnswered   clock.Instant // when first; unknown before that
-	robotsForbidsAll bool          // the last answer was a 5xx
-	lastPage         clock.Instant // since robots.txt was answered; unknown before that
+	robotsAnswered   clock.Instant // first response; unknown before it
+	robotsForbidsAll bool          // the last response was a 5xx
+	lastPage         clock.Instant // the last page request after robotsAnswered; unknown before it
 
-	served []uint64 // a bit per URL that has content
+	served []uint64 // a bit per URL with content
 }
 
 func newRecord(urls int) record {
@@ -59,7 +59,7 @@ func (r *record) arrive(now clock.Instant) {
 	}
 }
 
-// refuse records a refusal with a Retry-After that ends at until; without one until is now.
+// refuse records a refusal with a Retry-After that ends at until. Without a Retry-After, until is now.
 func (r *record) refuse(now, until clock.Instant, grace time.Duration) {
 	r.Refusals++
 	if until > now && now >= r.retryUntil {
@@ -78,15 +78,15 @@ func (r *record) page(now clock.Instant, disallowed bool, delay time.Duration) {
 		r.BeforeRobots++
 		return
 	}
-	// The network may shorten a gap a little: by up to a tenth, or the default grace.
+	// The network may shorten a gap a little: a tenth is allowed, but no more than the default grace.
 	if r.lastPage != unknown && now.Sub(r.lastPage) < delay-min(defaultGrace, delay/10) {
 		r.DelayViolations++
 	}
 	r.lastPage = now
 }
 
-// robotsAnswer records the status of robots.txt. 429 is not an answer and changes nothing;
-// 5xx disallows the whole host (RFC 9309, 2.3.1.4).
+// robotsAnswer records the status of a response to robots.txt. A 429 changes nothing; a 5xx disallows the whole host
+// (RFC 9309, 2.3.1.4).
 func (r *record) robotsAnswer(now clock.Instant, status int) {
 	if status == http.StatusTooManyRequests {
 		return
@@ -97,7 +97,7 @@ func (r *record) robotsAnswer(now clock.Instant, status int) {
 	}
 }
 
-// serve records that the URL of bit slot was served in full, and reports whether for the first time.
+// serve records that the URL of a bit was served in full, and reports whether for the first time.
 func (r *record) serve(slot int) bool {
 	word, bit := &r.served[slot/64], uint64(1)<<(slot%64)
 	if *word&bit != 0 {
@@ -109,7 +109,7 @@ func (r *record) serve(slot int) bool {
 	return true
 }
 
-// rate is the mean number of arrivals per second between the first and the last.
+// rate returns the mean number of arrivals per second between the first and the last.
 func (r *record) rate() float64 {
 	span := r.last.Sub(r.first).Seconds()
 	if r.Requests < 2 || span <= 0 {
@@ -118,8 +118,8 @@ func (r *record) rate() float64 {
 	return float64(r.Requests-1) / span
 }
 
-// peakBuckets divides the second in which arrivals are counted, so that the window is 0.99 to
-// 1 s long: never an arrival too many, and at worst one percent of the second too few.
+// peakBuckets divides the second over which arrivals are counted, so that the window is 0.99 to 1 s long. It never
+// counts an arrival too many, and misses one percent of the second at worst.
 const peakBuckets = 100
 
 // peakMeter finds the largest number of arrivals in any second.
@@ -147,49 +147,48 @@ func (m *peakMeter) add(now clock.Instant) {
 	m.peak = max(m.peak, m.sum)
 }
 
-// Report is what the hosts have seen so far. It is a copy that nothing changes.
+// Report is what the hosts have seen so far. It is a copy that does not change.
 type Report struct {
 	Seed    uint64        `json:"seed"`
 	Elapsed time.Duration `json:"elapsed_ns"` // since New
 	Grace   time.Duration `json:"grace_ns"`   // see HostReport.InFlight
 	Hosts   []HostReport  `json:"hosts"`
-	Total   HostReport    `json:"total"` // sums alone: gaps and rates are a host's own
+	Total   HostReport    `json:"total"` // sums only: gaps and rates are those of one host
 }
 
-// HostReport is what one host has seen. Requests are in Statuses, Resets, Hangs and Left, or
-// still open.
+// HostReport is what one host has seen. A request is counted in Statuses, Resets, Hangs or Left, or is still open.
 type HostReport struct {
 	Name     string        `json:"name"`
 	URL      string        `json:"url,omitempty"`
-	Requests int64         `json:"requests"` // everything that arrived, robots.txt included
+	Requests int64         `json:"requests"` // all that arrived, robots.txt included
 	Statuses map[int]int64 `json:"statuses"`
 	Resets   int64         `json:"resets"` // connections cut by the host
 	Hangs    int64         `json:"hangs"`  // requests the host never answered
-	Left     int64         `json:"left"`   // requests the client gave up, or the end of the site cut
+	Left     int64         `json:"left"`   // requests that the client gave up, or that the end of the site cut off
 	Bytes    int64         `json:"bytes"`  // of bodies, as sent
 
 	Refusals         int64 `json:"refusals"`           // 429 and 503 by limit, script, outage or robots status
-	InsideRetryAfter int64 `json:"inside_retry_after"` // arrived while a Retry-After ran
+	InsideRetryAfter int64 `json:"inside_retry_after"` // requests that arrived during a Retry-After
 	InFlight         int64 `json:"in_flight"`          // the same, but within Grace of the refusal that began it
 	Unavailable      int64 `json:"unavailable"`        // of Refusals, those with a status of 5xx
 
 	RefusedPer1000 float64 `json:"refused_per_1000"` // Refusals per thousand Requests. Zero below one request.
 	Bans           int64   `json:"bans"`             // times the address shut its clients out
-	Banned         int64   `json:"banned"`           // requests that came while it did; not among Refusals
+	Banned         int64   `json:"banned"`           // requests during a ban; Refusals does not include them
 
 	MinGap  time.Duration `json:"min_gap_ns"` // between two arrivals; zero below two
 	Rate    float64       `json:"rate"`       // mean arrivals per second from first to last; zero below two
 	Peak    int           `json:"peak"`       // most arrivals in any second, seen in steps of 10ms
-	Allowed float64       `json:"allowed"`    // requests per second the limits grant in the long run; zero if unlimited
-	MaxOpen int           `json:"max_open"`   // most requests open at a time
+	Allowed float64       `json:"allowed"`    // requests per second by the limits in the long run; zero if unlimited
+	MaxOpen int           `json:"max_open"`   // most requests open at the same time
 
 	Usage
 
 	URLs       int   `json:"urls"`       // with content, and not disallowed
 	Distinct   int64 `json:"distinct"`   // URLs with content served in full by GET
-	Duplicates int64 `json:"duplicates"` // times one was served in full again
-	// Listed are the pages of URLs that nothing but the sitemap leads to, disallowed ones
-	// included, and ListedServed those of Distinct.
+	Duplicates int64 `json:"duplicates"` // how often one was served in full again
+	// Listed counts the pages of URLs that only the sitemap names, including disallowed ones, and ListedServed those of
+	// Distinct.
 	Listed       int   `json:"listed,omitempty"`
 	ListedServed int64 `json:"listed_served,omitempty"`
 
@@ -199,8 +198,8 @@ type HostReport struct {
 	DelayViolations  int64 `json:"delay_violations"`  // page requests closer than Crawl-delay, less a tenth or 50ms
 }
 
-// Report copies the record of every host. During a run it is exact per host, but the hosts are
-// copied one after another.
+// Report returns a copy of the record of every host. During a run it is exact for each host, but the hosts are copied
+// one after another.
 func (s *Site) Report() Report {
 	r := Report{
 		Seed: s.cfg.Seed, Elapsed: time.Duration(s.now()), Grace: s.cfg.Grace,
@@ -210,7 +209,7 @@ func (s *Site) Report() Report {
 		hr := h.report()
 		r.Hosts = append(r.Hosts, hr)
 		r.Total.add(&hr)
-		if h.port == 0 { // the hosts of one address say the same
+		if h.port == 0 { // the hosts of one address report the same
 			r.Total.Bans += hr.Bans
 			r.Total.Usage.add(&hr.Usage)
 		}
@@ -240,7 +239,8 @@ func (h *host) report() HostReport {
 	return hr
 }
 
-// add leaves out what has no sum: gaps, rates, limits, bans, and the most requests open at a time.
+// add adds the counts of h to those of t. It leaves out what has no sum: gaps, rates, limits, bans, and the most
+// requests open at a time.
 func (t *HostReport) add(h *HostReport) {
 	for status, n := range h.Statuses {
 		t.Statuses[status] += n

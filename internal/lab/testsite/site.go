@@ -26,7 +26,7 @@ type Site struct {
 	epoch   time.Time
 	hosts   []*host
 	buffers sync.Pool    // of *[]byte, the pages being sent
-	port    atomic.Int32 // zero: not known yet
+	port    atomic.Int32 // zero until it is known
 	stop    chan struct{}
 
 	mu        sync.Mutex // guards what follows
@@ -34,8 +34,8 @@ type Site struct {
 	ran       bool
 }
 
-// New makes the site that cfg describes, and starts its clock: outages and windows count from
-// here. It opens nothing. An error names the field and what to write instead.
+// New makes the site that cfg describes and starts its clock: outages and windows count from here. It opens no
+// listeners. An error names the field and what to write instead.
 func New(cfg Config) (*Site, error) {
 	err := cfg.validate()
 	if err != nil {
@@ -71,14 +71,13 @@ func New(cfg Config) (*Site, error) {
 
 func (s *Site) now() clock.Instant { return clock.Instant(s.clk.Since(s.epoch)) }
 
-// Hosts is how many hosts the site has, numbered from 0.
+// Hosts returns the number of hosts; they are numbered from 0.
 func (s *Site) Hosts() int { return len(s.hosts) }
 
-// Handler is one host without a listener. It panics if there is no such host.
+// Handler returns the handler of one host, for use without a listener. It panics if there is no such host.
 func (s *Site) Handler(host int) http.Handler { return s.hosts[host] }
 
-// URL is the origin of one host, without a port until Listen has found one. It panics if
-// there is no such host.
+// URL returns the origin of one host, without a port until Listen has found one. It panics if there is no such host.
 func (s *Site) URL(host int) string {
 	h := s.hosts[host]
 	origin := "http://" + h.addr.String()
@@ -96,7 +95,7 @@ func (s *Site) portOf(h *host) int {
 	return port + h.port
 }
 
-// URLs are the home pages of all hosts, in order; final once Listen has found the port.
+// URLs returns the home pages of all hosts, in order. They are final once Listen has found the port.
 func (s *Site) URLs() []string {
 	urls := make([]string, len(s.hosts))
 	for i := range s.hosts {
@@ -105,12 +104,12 @@ func (s *Site) URLs() []string {
 	return urls
 }
 
-// portTries is how many ports are tried when any will do. A port that is free on the first
-// address is mostly free on the others.
+// portTries is how many ports are tried if any port will do. A port that is free on the first address is mostly free on
+// the others too.
 const portTries = 8
 
-// Listen opens the listeners and makes URLs final. A site that listens must be Run, which
-// closes them. A second call does nothing.
+// Listen opens the listeners and makes URLs final. A site that listens must be Run, which closes the listeners. A
+// second call does nothing.
 func (s *Site) Listen() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,8 +125,8 @@ func (s *Site) Listen() error {
 	return err
 }
 
-// listenLocked opens all listeners on one port, that of the first if port is 0; on an address of
-// several hosts, on the ports above too.
+// listenLocked opens all listeners on one port, that of the first listener if port is 0. Further hosts at the same
+// address use the ports above it.
 func (s *Site) listenLocked(port int) error {
 	var open []net.Listener
 	for _, h := range s.hosts {
@@ -152,15 +151,14 @@ func (s *Site) listenLocked(port int) error {
 func portOf(ln net.Listener) int {
 	addr, err := netip.ParseAddrPort(ln.Addr().String())
 	if err != nil {
-		return 0 // a listener without ports, which then has none in its URLs either
+		return 0 // without ports, URLs have none either
 	}
 	return int(addr.Port())
 }
 
-// Run serves all hosts until ctx ends, listening first if Listen was not called. It then closes
-// the listeners, lets open answers finish for up to a second, ends hung requests at once, and
-// returns nil with nothing left running. An error means that a host could not listen or accept;
-// it ends the other hosts too. A site runs once.
+// Run serves all hosts until ctx ends. It calls Listen first if that was not done. Then it closes the listeners, lets
+// responses under way finish for up to a second, ends hung requests at once, and returns nil with nothing left running.
+// An error means that a host could not listen or accept; it ends the other hosts too. A site runs once.
 func (s *Site) Run(ctx context.Context) error {
 	if err := s.Listen(); err != nil {
 		return err
@@ -184,8 +182,8 @@ func (s *Site) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// run serves one host, without a listener during some outages. If another program takes the
-// address meanwhile, it fails: the crawler would talk to that program.
+// run serves one host, without a listener during some outages. It fails if another program takes the address meanwhile,
+// since the crawler would then talk to that program.
 func (h *host) run(ctx context.Context, ln net.Listener) error {
 	address := ln.Addr().String()
 	for _, o := range h.cfg.Outages {
@@ -196,7 +194,7 @@ func (h *host) run(ctx context.Context, ln net.Listener) error {
 			return err
 		}
 		if clock.Sleep(ctx, h.site.clk, o.end().Sub(h.site.now())) != nil {
-			return nil // only ctx ends a sleep, and that is how Run ends
+			return nil // ctx has ended, as it ends Run
 		}
 		var err error
 		if ln, err = h.site.cfg.Listen(address); err != nil {
@@ -209,12 +207,12 @@ func (h *host) run(ctx context.Context, ln net.Listener) error {
 const never clock.Instant = 1<<63 - 1
 
 const (
-	drain         = time.Second      // how long open answers may take when the site ends
-	headerTimeout = 30 * time.Second // how long a client may take to send a request's header
+	drain         = time.Second      // how long responses under way may take when the site ends
+	headerTimeout = 30 * time.Second // how long a client may take to send a request header
 )
 
-// serveUntil serves ln until ctx ends, gracefully, or until down, abruptly. On return all
-// connections are closed and their goroutines have ended.
+// serveUntil serves ln until ctx ends, and then shuts down gracefully, or until down, and then stops abruptly. When it
+// returns, all connections are closed and their goroutines have ended.
 func (h *host) serveUntil(ctx context.Context, ln net.Listener, down clock.Instant) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -224,7 +222,7 @@ func (h *host) serveUntil(ctx context.Context, ln net.Listener, down clock.Insta
 		ReadHeaderTimeout: headerTimeout,
 		BaseContext:       func(net.Listener) context.Context { return work },
 		ConnState:         countConns(&conns),
-		// Clients that close connections are part of tests.
+		// Clients that close connections are part of the tests.
 		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 	}
 	var broken error
@@ -246,14 +244,14 @@ func (h *host) serveUntil(ctx context.Context, ln net.Listener, down clock.Insta
 		_ = srv.Shutdown(ctx) // its only error is the timeout
 	}
 	cancel()
-	_ = srv.Close() // closes what is still open; its error is that it was closed
+	_ = srv.Close() // closes what is still open
 	<-served
 	conns.Wait()
 	return broken
 }
 
-// countConns counts the connections. Serve reports a new one before it starts its goroutine, so
-// a wait after Serve has returned misses none.
+// countConns counts the connections in conns. The server reports a new connection before it starts its goroutine, so a
+// wait after Serve has returned misses none.
 func countConns(conns *sync.WaitGroup) func(net.Conn, http.ConnState) {
 	return func(_ net.Conn, state http.ConnState) {
 		switch state {

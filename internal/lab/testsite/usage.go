@@ -9,22 +9,21 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// bound is how many requests one limit can admit: first at once and rate per second of its
-// clock, whatever the client does.
+// bound is how many requests one limit can admit, whatever the client does: first at once, and rate per second of the
+// limit's clock.
 type bound struct {
 	name        string // for people
 	first, rate float64
-	// window, if set, is of windows that begin at the same time for all: the bound is first for
-	// each window that the time touches.
+	// window is set if windows begin at fixed times: then the bound is first for each window that the period touches.
 	window, offset time.Duration
-	plain          bool // it does not change with the day
+	plain          bool // it does not change over the day
 }
 
-// bounds are those of all limits of an address. Together they allow no more than each does.
+// bounds are the bounds of all limits of an address. Together they allow no more than each does.
 type bounds []bound
 
-// boundsOf are the bounds of a host. A limit of open requests is also one of requests per
-// second, by the mean time that an answer takes; without such a time it is none.
+// boundsOf returns the bounds of a host. A limit on open requests also bounds the requests per second, by the mean time
+// that a response takes; without such a time it is no bound.
 func boundsOf(h *Host, epoch time.Time) bounds {
 	held := func(name string, n int) bound {
 		b := bound{name: fmt.Sprintf("%s %d", name, n), first: float64(n), rate: math.Inf(1), plain: true}
@@ -48,7 +47,7 @@ func boundsOf(h *Host, epoch time.Time) bounds {
 			b := bound{name: fmt.Sprintf("%s %d per %v", l.Kind, l.Requests, l.Window), first: n, rate: n / l.Window.Seconds()}
 			if l.Kind == kindFixed {
 				b.window = l.Window
-				if !l.fromNew { // since the latest of the windows that began in 1970
+				if !l.fromNew { // windows begin at multiples of their length since 1970
 					b.offset = time.Duration(epoch.UnixMicro()%l.Window.Microseconds()) * time.Microsecond
 				}
 			}
@@ -84,7 +83,7 @@ func (b *bound) most(d *day, from, to clock.Instant) float64 {
 	return b.first + b.rate*to.Sub(from).Seconds()
 }
 
-// most is what a client that knows all limits beforehand can have admitted at most.
+// most returns how many requests a client can have admitted at most that knows all limits beforehand.
 func (bs bounds) most(d *day, from, to clock.Instant) float64 {
 	least := math.Inf(1)
 	for i := range bs {
@@ -93,10 +92,10 @@ func (bs bounds) most(d *day, from, to clock.Instant) float64 {
 	return least
 }
 
-// rate is what all limits allow per second in the long run, at full speed; 0 means no bound.
+// rate returns what all limits allow per second in the long run, at full speed; 0 means no bound.
 func (bs bounds) rate() float64 { return finite(bs.tightest().rate) }
 
-// finite is 0 for what has no bound.
+// finite returns 0 for an infinite rate, which means no bound.
 func finite(rate float64) float64 {
 	if math.IsInf(rate, 1) {
 		return 0
@@ -114,8 +113,8 @@ func (bs bounds) tightest() *bound {
 	return least
 }
 
-// window is the longest time for which a quota can be used up at once. The used share of a
-// shorter time says nothing.
+// window returns the longest time for which a quota can be used up at once. The used share over a shorter time means
+// nothing.
 func (bs bounds) window() time.Duration {
 	var longest time.Duration
 	for i := range bs {
@@ -128,7 +127,7 @@ func (bs bounds) window() time.Duration {
 	return longest
 }
 
-// long is the mean rate over whole days; 0 if it has no bound.
+// long returns the mean rate over whole days; 0 means no bound.
 func (bs bounds) long(d *day) float64 {
 	least := math.Inf(1)
 	for i := range bs {
@@ -149,7 +148,7 @@ func (bs bounds) String() string {
 	return strings.Join(words, ", ")
 }
 
-// mean is how long an answer takes on average, its body included.
+// mean returns how long a response takes on average, including its body.
 func (l *Latency) mean() time.Duration {
 	mean := float64(l.Typical)
 	if l.Dist == distLognormal {
@@ -160,26 +159,26 @@ func (l *Latency) mean() time.Duration {
 
 const (
 	sliceTime = 10 * time.Second
-	// sliceRequests is how many requests a slice allows at least: at a slow host, one request
-	// more or less is then 5 %, less than the share that may go unused.
+	// sliceRequests is how many requests a slice allows at least. At a slow host one request more or less is then 5 %,
+	// which is less than the share that may go unused.
 	sliceRequests = 20
-	goodShare     = 0.9 // the used share from which a crawler counts as having found the limit
+	goodShare     = 0.9 // used share from which a crawler counts as having found the limit
 )
 
-// usage is how much of what an address allows was used, in slices of time that follow each
-// other from the first request on. Each slice is judged when the next begins. Its gate guards it.
+// usage is how much of what an address allows was used, in consecutive slices of time from the first request on. Each
+// slice is judged when the next one begins. Its gate guards it.
 type usage struct {
-	rate  float64 // by the limit's clock; zero: no bound
+	rate  float64 // by the limits' clock; zero means no bound
 	slice time.Duration
 
 	any         bool
 	admitted    int64
 	first, last clock.Instant
 
-	begin, worked clock.Instant // of the slice, and by the limit's clock
+	begin, worked clock.Instant // of the slice: its beginning, by the clock and by the limits' clock
 	inSlice       int64
-	reached       clock.Instant // begin of the first good slice, or unknown
-	converged     clock.Instant // begin of the first good slice after the last bad one, or unknown
+	reached       clock.Instant // beginning of the first good slice, or unknown
+	converged     clock.Instant // beginning of the first good slice after the last bad one, or unknown
 }
 
 func newUsage(rate float64, window time.Duration) usage {
@@ -209,8 +208,8 @@ func (u *usage) arrive(worked, now clock.Instant, ok bool) {
 	}
 }
 
-// judge ends a slice. It lasts until the first request after it, a little longer than slice;
-// the rate is taken over the time that it took.
+// judge ends a slice. A slice lasts until the first request after it, so a little longer than its nominal length; its
+// rate is that over its real length.
 func (u *usage) judge(worked clock.Instant) {
 	allowed := u.rate * worked.Sub(u.worked).Seconds()
 	if float64(u.inSlice) < goodShare*allowed {
@@ -233,20 +232,20 @@ func (u *usage) since(at clock.Instant) *time.Duration {
 	return &d
 }
 
-// Usage is how much of the capacity of a limited address was used; it is zero for one without
-// limits. The hosts of one address have the same Usage.
+// Usage is how much of the capacity of a limited address was used. It is zero for an address without limits. The hosts
+// of one address have the same Usage.
 type Usage struct {
-	Limits   string `json:"limits,omitempty"` // and what each allows in the long run
+	Limits   string `json:"limits,omitempty"` // the limits, and what each allows in the long run
 	Admitted int64  `json:"admitted"`         // requests that passed the limits
-	// Possible is how many could have passed between the first and the last request that
-	// reached the limits, if the client had known all of them beforehand. It is an upper bound,
-	// reached only where there is one limit. Zero if there is no bound.
+	// Possible is how many requests could have passed between the first and the last request that reached the limits,
+	// if the client had known all limits beforehand. It is an upper bound, which can be reached only if there is one
+	// limit. Zero means no bound.
 	Possible  float64       `json:"possible"`
-	UsedShare float64       `json:"used_share"` // Admitted of Possible; random latency may bring it above 1
-	Slice     time.Duration `json:"slice_ns"`   // over which Reached and Converged look at the used share
-	// Reached is the time from the first request to the first slice in which at least 90 % of
-	// the long-run rate was used, and Converged to the first after which it was in each, up to
-	// the last whole slice; nil if there was none.
+	UsedShare float64       `json:"used_share"` // Admitted divided by Possible; random latency may raise it above 1
+	Slice     time.Duration `json:"slice_ns"`   // the length of the slices for Reached and Converged
+	// Reached is the time from the first request to the first slice in which at least 90 % of the long-run rate was
+	// used. Converged is the time to the first slice from which on this is true of every slice, up to the last whole
+	// one. Nil means that there is none.
 	Reached   *time.Duration `json:"reached_ns"`
 	Converged *time.Duration `json:"converged_ns"`
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// The words of the file that the code branches on.
+// The words of the file that the code depends on.
 const (
 	distFixed, distUniform, distLognormal = "fixed", "uniform", "lognormal"
 	retryNone, retrySeconds, retryDate    = "none", "seconds", "http-date"
@@ -30,7 +30,7 @@ const (
 )
 
 const (
-	defaultBase  = "127.0.1.1" // apart from 127.0.0.1, where other programs listen
+	defaultBase  = "127.0.1.1" // not 127.0.0.1, where other programs listen
 	defaultPages = 100
 	defaultGrace = 50 * time.Millisecond
 
@@ -40,8 +40,8 @@ const (
 	maxPerAddress = 1000
 )
 
-// validate reports every value that is out of range by its path in the file, in the order of
-// the fields, with what to write instead. It checks the values as written, before defaults.
+// validate reports every value that is out of range, by its path in the file and in the order of the fields, with what
+// to write instead. It checks the values as written, before defaults.
 func (c *Config) validate() error {
 	if len(c.Hosts) == 0 {
 		return errors.New("hosts: there are none; list at least one, such as hosts: [{pages: 20}]")
@@ -72,13 +72,12 @@ func (c *Config) validate() error {
 	return errors.Join(append(errs, checkBase(c.Base, addresses))...)
 }
 
-// checker is a struct with rules that its tags cannot express. They are checked if its fields
-// are in range.
+// checker is a struct with rules that its tags cannot express. They are checked only if its fields are in range.
 type checker interface {
 	check(path string) error
 }
 
-// checkFields checks v and what it consists of by the tags of the fields, and then by [checker].
+// checkFields checks v and its elements or fields by their tags, and then by [checker].
 func checkFields(v reflect.Value, path string) error {
 	var errs []error
 	switch v.Kind() {
@@ -117,7 +116,7 @@ func sibling(v reflect.Value, name string) reflect.Value {
 	})
 }
 
-// checkRange checks a value against its tag: "low..high", or words. A NaN is out of range.
+// checkRange checks a value against its tag, which is "low..high" or a list of words. NaN is out of range.
 func checkRange(v reflect.Value, path, allowed string, orZero bool) error {
 	low, high, isRange := strings.Cut(allowed, "..")
 	if v.Kind() == reflect.Slice || v.Kind() == reflect.String && isRange {
@@ -152,8 +151,8 @@ func oneOf(path, word string, words ...string) error {
 	return fmt.Errorf("%s: %s is unknown; use one of %v", path, word, words)
 }
 
-// checkBase makes sure that n addresses from base on are loopback addresses: no file can make
-// a test site reachable from another machine.
+// checkBase returns an error unless n addresses from base on are loopback addresses. So no file can make a test site
+// reachable from another machine.
 func checkBase(base string, n int) error {
 	addr, err := netip.ParseAddr(cmp.Or(base, defaultBase))
 	if err != nil || !addr.Is4() || !addr.IsLoopback() {
@@ -172,7 +171,7 @@ func (h *Host) limited() bool { return h.Limit != (Limit{}) || len(h.Limits) > 0
 
 func (h *Host) check(path string) error {
 	var errs []error
-	// A name needs no quoting in a table, a page or a shell.
+	// A valid name needs no quotes in a table, a page or a shell.
 	plain := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' }
 	if len(h.Name) > 32 || strings.ContainsFunc(h.Name, func(r rune) bool { return !plain(r) }) {
 		errs = append(errs, fmt.Errorf("%s.name: %q has other signs than a to z, 0 to 9 and hyphen, or more than 32; use one such as slow-2", path, h.Name))
@@ -180,7 +179,7 @@ func (h *Host) check(path string) error {
 	for i, k := range h.Flaky.Kinds {
 		errs = append(errs, oneOf(document.Item(path+".flaky.kinds", i), k, "500", "502", "503", "504", kindReset))
 	}
-	end := time.Duration(0) // a host has one outage at a time
+	end := time.Duration(0) // outages do not overlap
 	for i := range h.Outages {
 		o := &h.Outages[i]
 		if o.After < end {
@@ -201,9 +200,9 @@ func (s *Size) check(path string) error {
 func (l *Latency) check(path string) error {
 	widest := 1.0 // a wider uniform distribution would reach below zero
 	if l.Dist == distLognormal {
-		widest = 2 // beyond it, half of all draws are outside of a quarter to four times the median
+		widest = 2 // beyond it half of all draws are outside of a quarter to four times the median
 	}
-	if !(l.Spread >= 0 && l.Spread <= widest) { // also a NaN
+	if !(l.Spread >= 0 && l.Spread <= widest) { // true for NaN
 		return fmt.Errorf("%s.spread: %v is out of range; use 0 to %v", path, l.Spread, widest)
 	}
 	return nil
@@ -248,7 +247,7 @@ func (d *Day) check(path string) error {
 	return errors.Join(errs...)
 }
 
-// check allows no 3xx: redirects have their own pages, see Host.Redirects.
+// check does not allow 3xx: redirects have pages of their own, see Host.Redirects.
 func (s *Step) check(path string) error {
 	switch {
 	case s.Status != 200 && (s.Status < 400 || s.Status > 599):
@@ -259,8 +258,8 @@ func (s *Step) check(path string) error {
 	return nil
 }
 
-// check keeps Disallow to plain prefixes. The crawler under test implements the rules of RFC
-// 9309; the same code here would make the same mistakes.
+// check allows only plain prefixes in Disallow. The crawler under test implements the rules of RFC 9309; the same code
+// here would make the same mistakes.
 func (r *Robots) check(path string) error {
 	for i, p := range r.Disallow {
 		if !strings.HasPrefix(p, "/") || strings.ContainsAny(p, "*$\r\n") {
@@ -285,8 +284,8 @@ func (h Host) withDefaults() Host {
 	return h
 }
 
-// place is a host and how far its port is above the site's; above zero it is on the
-// address of the one before it.
+// place is a host, and how far its port is above the site's. If that is above zero, the host has the address of the one
+// before it.
 type place struct {
 	Host
 
