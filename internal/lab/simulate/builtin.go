@@ -19,14 +19,14 @@ import (
 //go:embed scenarios.yaml
 var builtin []byte
 
-// Scenarios returns the built-in scenarios: the usual limiters, failing hosts, and what misleads
-// a controller. Each call makes new ones.
+// Scenarios returns the built-in scenarios: the usual limiters, failing hosts, and hosts that mislead a controller.
+// Each call makes new ones.
 func Scenarios() []Scenario {
 	var specs []spec
 	dec := yaml.NewDecoder(bytes.NewReader(builtin))
 	dec.KnownFields(true)
 	if err := dec.Decode(&specs); err != nil {
-		panic(fmt.Sprintf("simulate: scenarios.yaml: %v", err)) // a part of the program
+		panic(fmt.Sprintf("simulate: scenarios.yaml: %v", err)) // the file is part of the program
 	}
 	scs := make([]Scenario, len(specs))
 	for i := range specs {
@@ -43,34 +43,34 @@ const (
 type spec struct {
 	Scenario `yaml:",inline"`
 
-	Near   bool          // on the same machine, with static pages and a busy client
-	RTT    time.Duration // zero: by Near
+	Near   bool          // the host is on the same machine, with static pages and a busy client
+	RTT    time.Duration // zero means that Near decides
 	Page   page
-	Before limit // a bucket that comes before Limit
-	Limit  limit // zero: none
+	Before limit // a bucket in front of Limit
+	Limit  limit // zero means none
 	Fails  struct {
 		Share  float64
 		Status []int
 	}
 	Down spans
-	Says struct { // while it is down; zero: refuses connections
+	Says struct { // the response while it is down; zero means that it refuses connections
 		Status int
 		Delay  time.Duration
 	}
-	Jail struct { // as fail2ban
+	Jail struct { // like fail2ban
 		After int
 		For   time.Duration
 	}
 }
 
-// page is the time to make a page, lognormal. A distant host has one.
+// page is the time to make a page, which is lognormal. Only distant hosts have one.
 type page struct {
 	Median time.Duration
 	Sigma  float64
-	Slower steps // factor of the median; nil: 1
+	Slower steps // factor of the median; nil means 1
 }
 
-// far is a distant host; with its pages an answer takes 150 ms.
+// far returns the link to a distant host. Together with its pages a response takes 150 ms.
 func far() Link { return Link{RTT: 60 * time.Millisecond, Jitter: 0.1} }
 
 func (s *spec) scenario() Scenario {
@@ -84,7 +84,7 @@ func (s *spec) scenario() Scenario {
 	}
 	servers := float64(s.Apart)
 	if s.Apart < max(s.Hosts, 1) {
-		servers++ // that of the others
+		servers++ // the one that the others share
 	}
 	sc.Capacity = func(t time.Duration) float64 {
 		if _, down := s.Down.at(t); down {
@@ -129,20 +129,20 @@ func (s *spec) server(rnd *rand.Rand) Server {
 	return &pages{Server: server, median: p.Median, sigma: p.Sigma, factor: p.Slower, rnd: rnd}
 }
 
-// limit is a limiter, or a queue, by its kind. Each kind has some of the fields.
+// limit is a limiter or a queue, by its kind. Each kind uses some of the fields.
 type limit struct {
 	Kind    string
 	Rate    steps   // of leaky: requests per second
-	Burst   float64 // of leaky: above the rate
+	Burst   float64 // of leaky: requests above the rate
 	Delay   bool    // of leaky: without "nodelay"
 	N       int     // requests in Per, or workers or connections of Per each
 	Per     time.Duration
 	Opening opening       // of fixed
 	Block   time.Duration // of evasive and whole
 	Slower  steps         // of queue: factor of Per
-	Status  int           // of a refusal; zero: 429
+	Status  int           // of a refusal; zero means 429
 	Hint    hint
-	Quota   bool // told in each answer
+	Quota   bool // in each response
 }
 
 func (l *limit) bucket() *leaky {
@@ -153,7 +153,7 @@ func (l *limit) status() int {
 	return cmp.Or(l.Status, tooMany)
 }
 
-// server makes a server of a run; nil for no limit. A fixed window on the clock has a random phase, so that a run
+// server returns a server for a run; nil means no limit. A fixed window on the clock has a random phase, so that a run
 // does not begin with a whole window.
 func (l *limit) server(rnd *rand.Rand) Server {
 	switch l.Kind {
@@ -185,7 +185,7 @@ func (l *limit) server(rnd *rand.Rand) Server {
 	return nil
 }
 
-// refuse is the answer to a request that had to wait for that long.
+// refuse returns the answer to a request that would have to wait for wait.
 func (l *limit) refuse(now clock.Instant, wait time.Duration) Answer {
 	return Answer{Status: l.status(), Refused: true, RetryAfter: l.Hint.after(now, wait)}
 }
@@ -202,7 +202,7 @@ func (l *limit) rps(t time.Duration) float64 {
 	return float64(l.N) / l.Per.Seconds()
 }
 
-// UnmarshalYAML reads one value, or a list of those that follow each other every five minutes.
+// UnmarshalYAML reads one value, or a list of values that follow one another every five minutes.
 func (s *steps) UnmarshalYAML(n *yaml.Node) error {
 	values := make([]float64, 1)
 	err := n.Decode(&values[0])
@@ -215,7 +215,7 @@ func (s *steps) UnmarshalYAML(n *yaml.Node) error {
 	return err
 }
 
-// UnmarshalText reads "exact", "date", or the time that is always said.
+// UnmarshalText reads "exact", "date", or a constant time.
 func (o *hint) UnmarshalText(text []byte) (err error) {
 	switch string(text) {
 	case "exact":
@@ -235,13 +235,13 @@ func (o *opening) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Random draws a host: a limiter or a queue, at 0.2 to 2000 requests per second, with windows of
-// 1 to 300 s, any form of refusal, and latencies of 0.3 to 500 ms. The same seed draws the same.
+// Random draws a host: a limiter or a queue at 0.2 to 2000 requests per second, with windows of 1 to 300 s, any form of
+// refusal, and latencies of 0.3 to 500 ms. The same seed always draws the same host.
 func Random(seed uint64) Scenario {
 	g := draw{rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))} // any second word will do
 	rps := g.logUniform(0.2, 2000)
 	link := Link{RTT: time.Duration(g.logUniform(0.3, 500) * 1e6), Jitter: g.Float64() * 0.3}
-	link.Contention = link.RTT < 2*time.Millisecond // only there does it show
+	link.Contention = link.RTT < 2*time.Millisecond // it has no visible effect otherwise
 	status := tooMany
 	if g.IntN(2) == 0 {
 		status = unavailable
@@ -274,8 +274,8 @@ func (g draw) hint() hint {
 	return hint{}
 }
 
-// limit draws a limiter or a queue, and says what it is. A window holds at least one request, and no log more
-// than a million.
+// limit draws a limiter or a queue, and describes it. A window holds at least one request, and no log has more than a
+// million.
 func (g draw) limit(rps float64) (l *limit, what string) {
 	w := time.Duration(math.Round(g.logUniform(max(1, 1/rps), 300))) * time.Second
 	n := max(1, int(rps*w.Seconds()))

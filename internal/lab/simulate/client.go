@@ -10,15 +10,15 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// client paces the requests to a host of a run. The driver calls it at the present.
+// client paces the requests to a host of a run. The driver passes the present instant to its methods.
 type client interface {
-	// ready is when it is worth asking for a grant: now or later.
+	// ready returns when it is worth requesting a permit: now or later.
 	ready(now clock.Instant) clock.Instant
-	// acquire grants one request, or does not.
+	// acquire returns a permit for one request, or false.
 	acquire(now clock.Instant) (ratelimit.Permit, bool)
-	// learn tells it the outcome of a request.
+	// learn passes on the outcome of a request.
 	learn(now clock.Instant, fb *ratelimit.Feedback)
-	// inspect is what it plans at present.
+	// inspect returns the present plan.
 	inspect() ratelimit.DomainSnapshot
 }
 
@@ -33,7 +33,7 @@ func hostName(i int) string {
 
 var address = netip.AddrFrom4([4]byte{192, 0, 2, 1})
 
-// engine is a host of the politeness engine, which all hosts of a run share.
+// engine is one host of the politeness engine. All hosts of a run share the engine's limiter.
 type engine struct {
 	host    string
 	limiter *ratelimit.AdaptiveRateLimiter
@@ -61,14 +61,14 @@ func (e *engine) inspect() ratelimit.DomainSnapshot {
 	return d
 }
 
-// oracle plans on a copy of the server. It asks the copy for the earliest instant at which
-// a request may arrive and serves it there at the latest, so that the plan includes jitter.
+// oracle plans on a copy of the server. It asks the copy for the earliest instant at which a request may arrive, and
+// serves the request there at its latest arrival, so that the plan includes jitter.
 type oracle struct {
 	model Server
-	lead  time.Duration // from grant to the earliest arrival
-	guard time.Duration // from that to the latest, or nearly so
-	gap   time.Duration // its owner's ceiling: the least time between two grants
-	next  clock.Instant // as far as the ceiling and Retry-After allow
+	lead  time.Duration // from the permit to the earliest arrival
+	guard time.Duration // from the earliest arrival to almost the latest
+	gap   time.Duration // the least time between two permits, by the ceiling of the client
+	next  clock.Instant // the earliest next permit, by the ceiling and Retry-After
 }
 
 func (c *oracle) ready(now clock.Instant) clock.Instant {
@@ -88,10 +88,10 @@ func (c *oracle) acquire(now clock.Instant) (ratelimit.Permit, bool) {
 	return unbound{}, true
 }
 
-// latenessAllowance is how far a sender may be behind its schedule and still keep it.
+// latenessAllowance is how far a client may be behind its schedule and still catch up.
 const latenessAllowance = 10 * time.Millisecond
 
-// learn obeys Retry-After; all else it knows.
+// learn obeys Retry-After. The oracle knows everything else.
 func (c *oracle) learn(now clock.Instant, fb *ratelimit.Feedback) {
 	if fb.RetryAfter > 0 {
 		c.next = max(c.next, now.Add(fb.RetryAfter))
@@ -112,13 +112,13 @@ const forever = clock.Instant(1 << 61)
 // virtual is the clock of one run. Only its driver's goroutine uses it.
 type virtual struct{ now clock.Instant }
 
-// epoch is when runs begin; any date will do.
+// epoch is when runs begin. Any date will do.
 func epoch() time.Time { return time.Unix(1_767_225_600, 0).UTC() }
 
 func (v *virtual) Now() time.Time                  { return epoch().Add(time.Duration(v.now)) }
 func (v *virtual) Since(t time.Time) time.Duration { return v.Now().Sub(t) }
 
-// NewTimer returns a timer that never fires: nothing waits in a run.
+// NewTimer returns a timer that never fires, since nothing waits in a run.
 func (v *virtual) NewTimer(time.Duration) clock.Timer { return idle{} }
 
 type idle struct{}
@@ -131,7 +131,7 @@ func (idle) Reset(time.Duration) bool { return true }
 type impatient struct {
 	clock   *virtual
 	ended   chan struct{} // closed
-	waiting bool          // something waits for its end
+	waiting bool          // something waits for the end of the context
 }
 
 func newImpatient(v *virtual) *impatient {

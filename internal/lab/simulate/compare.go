@@ -14,14 +14,14 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Named is a configuration with the name of its column.
+// Named is a configuration and the name of its column.
 type Named struct {
 	Name   string
 	Config ratelimit.Config
 }
 
-// Strategies are the configurations under which the named strategies are compared;
-// [Oracle] may be one of them.
+// Strategies returns the configurations under which the named strategies are compared. [Oracle] may be one of the
+// names.
 func Strategies(names ...string) []Named {
 	named := make([]Named, len(names))
 	for i, name := range names {
@@ -30,11 +30,11 @@ func Strategies(names ...string) []Named {
 	return named
 }
 
-// Row is a scenario under every configuration.
+// Row is the results of one scenario under every configuration.
 type Row struct {
 	Scenario Scenario
-	// Runs are the results per configuration, in the order given, and per seed, from
-	// the first on. Those of a comparison that was ended early may lack some.
+	// Runs are the results, per configuration in the given order, and per seed from the first on. If the comparison was
+	// ended early, some may be missing.
 	Runs [][]Result
 }
 
@@ -42,17 +42,16 @@ type Row struct {
 type Comparison struct {
 	Scenarios []Scenario // the rows
 	Configs   []Named    // the columns
-	Seeds     int        // runs of each, the seeds counting up; zero means 1
-	Seed      uint64     // of the first of them; zero means 1
-	// OnRun, if set, is called after every run, by several goroutines at once, with how many
-	// are done and how many there are. Nil means that nothing is called.
+	Seeds     int        // runs of each, with one seed after another; zero means 1
+	Seed      uint64     // the first seed; zero means 1
+	// OnRun is called after every run, by several goroutines at once, with how many runs are done and how many there
+	// are. Nil means that nothing is called.
 	OnRun func(done, total int)
 }
 
-// Run makes the runs on as many goroutines as there are processors and waits for them. Rows
-// are in the order of the scenarios. It fails with the first error, by that order. When ctx
-// ends, so do the open runs: the rows then have what was done before, and the error is that of
-// ctx.
+// Run makes the runs on as many goroutines as there are processors, and waits for them. Rows are in the order of the
+// scenarios. It fails with the first error in that order. When ctx ends, so do the runs in progress: the rows then have
+// the runs that were done, and the error is that of ctx.
 func (c Comparison) Run(ctx context.Context) ([]Row, error) {
 	seeds, each := max(c.Seeds, 1), len(c.Configs)*max(c.Seeds, 1)
 	total := len(c.Scenarios) * each
@@ -93,10 +92,9 @@ func (c Comparison) Run(ctx context.Context) ([]Row, error) {
 	return rows, ended
 }
 
-// Cells sums up the runs of one scenario under one configuration, for the first minute and for
-// what follows it: utilisation and refused share in percent; after a plus what failed, and
-// with the latter, after an x, bans per run, and after an @ the p95 in seconds. Both are "-" if
-// there are no runs.
+// Cells sums up the runs of one scenario under one configuration, for the first minute and for the rest. Each has the
+// utilisation and the refused share in percent, and after a plus the share that failed. The second also has bans per
+// run after an x, and the p95 in seconds after an @. Both are "-" if there are no runs.
 func Cells(runs []Result) (first, steady string) {
 	if len(runs) == 0 {
 		return "-", "-"
@@ -112,7 +110,7 @@ func Cells(runs []Result) (first, steady string) {
 	if bans > 0 {
 		steady += fmt.Sprintf(" x%.3g", float64(bans)/float64(len(runs)))
 	}
-	// Below a third of a second a page has not waited: every far host's pages take as long.
+	// Below a third of a second a page has not waited: the pages of every distant host take as long.
 	if p95 > time.Second/3 {
 		steady += fmt.Sprintf(" @%.2f", p95.Seconds())
 	}
@@ -127,8 +125,8 @@ func sums(runs []Result) (first, steady Span) {
 	return first, steady
 }
 
-// Means are, in the form of [Cells], the means over the rows of the shares of one
-// configuration. Every host has the same weight.
+// Means returns, in the form of [Cells], the means over the rows of the shares of one configuration. Every host has the
+// same weight.
 func Means(rows []Row, config int) (first, steady string) {
 	var sum [4]float64
 	var n float64
@@ -156,7 +154,7 @@ func shares(s Span) string {
 	return text
 }
 
-// percent keeps two digits of a small share and no fraction of a large one.
+// percent returns a share in percent, with two digits if it is small and without a fraction if it is large.
 func percent(share float64) string {
 	switch p := 100 * share; {
 	case p == 0:

@@ -20,30 +20,30 @@ type request struct {
 	url    url
 	answer Answer
 	site   int32
-	second uint8 // of the server's clock, when it came
+	second uint8 // of the server's clock on arrival, from 1 to 60
 }
 
 type url struct {
-	tries    int32         // so far, this one included
-	failures int32         // of them, without those that were refused
+	tries    int32         // so far, including this one
+	failures int32         // of them, without refusals
 	due      clock.Instant // when it may be tried again
 }
 
 const (
-	maxFailures = 4                // of a URL: the crawler's three retries
-	retryDelay  = time.Second      // before a URL is tried again; the backoff of the host is the strategy's
-	askAgain    = time.Millisecond // after the engine has denied what it forecast
+	maxFailures = 4                // failures of a URL: the first try and the crawler's three retries
+	retryDelay  = time.Second      // before a URL is tried again; the backoff of the host is up to the strategy
+	askAgain    = time.Millisecond // after the engine has denied a permit that it had forecast
 )
 
 type site struct {
 	client     client
 	server     Server
-	lookAt     clock.Instant // when to ask for a grant next, unless an answer comes first
-	again      []url         // to be tried again
+	lookAt     clock.Instant // when to request the next permit, unless a response comes first
+	again      []url         // to try again
 	taken      int           // URLs tried so far
-	turn       int           // of its last request, among all
-	granted    int           // after the first minute
-	retryUntil clock.Instant // end of the latest order to wait
+	turn       int           // when its last request was sent, as a number among all requests
+	granted    int           // permits after the first minute
+	retryUntil clock.Instant // end of the latest Retry-After
 }
 
 type driver struct {
@@ -56,14 +56,14 @@ type driver struct {
 	meter  *meter
 
 	events   events
-	lookAt   clock.Instant // when to ask for a grant of any site next, unless an answer comes first
+	lookAt   clock.Instant // the earliest lookAt of the sites, unless a response comes first
 	slots    []request
 	free     []int32 // slots not in use
 	inFlight int
 	turns    int // requests sent so far
-	seconds  int // told of
+	seconds  int // passed to OnSecond so far
 	fb       ratelimit.Feedback
-	merged   time.Duration // when the hosts were first paced as one; Never
+	merged   time.Duration // when the hosts were first paced as one, or Never
 }
 
 func (d *driver) run(ctx context.Context) error {
@@ -121,8 +121,8 @@ func (d *driver) passSeconds(to clock.Instant) {
 	}
 }
 
-// inspect is the first host's plan, at the sum of the planned rates of all hosts with a request
-// so far. Hosts with a shared limit get together at most its rate.
+// inspect returns the plan of the first host, with the sum of the planned rates of all hosts that had a request. Hosts
+// with a shared limit count together with the rate of that limit at most.
 func (d *driver) inspect() ratelimit.DomainSnapshot {
 	first := d.sites[0].client.inspect()
 	var free, held float64
@@ -149,7 +149,7 @@ func (d *driver) inspect() ratelimit.DomainSnapshot {
 	return first
 }
 
-// look sends what may be sent now and finds out when to look again.
+// look sends what may be sent now, and finds out when to look again.
 func (d *driver) look() {
 	now := d.clock.now
 	d.lookAt = forever
@@ -179,7 +179,7 @@ func (d *driver) look() {
 	}
 }
 
-// due is, of the sites whose time it is, the one with the oldest last request, or any.
+// due returns, of the sites that are due, the one whose last request is the oldest. If none is due it returns any site.
 func (d *driver) due(now clock.Instant) int {
 	best := 0
 	for i, s := range d.sites {
@@ -201,7 +201,7 @@ func (s *site) backlog(now clock.Instant, offer *Offer) clock.Instant {
 	return at
 }
 
-// send puts the site's next URL on its way: one that waits for another try goes first.
+// send sends the site's next URL. A URL that waits for another try goes first.
 func (d *driver) send(i int, permit ratelimit.Permit) {
 	now := d.clock.now
 	s := d.sites[i]
@@ -262,7 +262,7 @@ func (d *driver) arrive(e event) {
 	d.events.push(max(done, e.at), answer, e.slot)
 }
 
-// receive gives the answer to the client, and the URL back if it is to be tried again.
+// receive passes the response on to the client. If the URL is to be tried again, it goes back to the site.
 func (d *driver) receive(slot int32) {
 	r := d.slots[slot]
 	s := d.sites[r.site]
@@ -276,7 +276,7 @@ func (d *driver) receive(slot int32) {
 	s.lookAt = now
 	s.retryUntil = max(s.retryUntil, now.Add(fb.RetryAfter))
 	r.permit.Release()
-	d.slots[slot].permit = nil // or a free slot would keep a probe alive
+	d.slots[slot].permit = nil // so that a free slot keeps no permit alive
 	d.free = append(d.free, slot)
 	d.inFlight--
 	if d.onAnswer != nil {
@@ -286,7 +286,7 @@ func (d *driver) receive(slot int32) {
 	if !r.answer.Refused && (class.Transient() || class == outcome.ServerError) {
 		r.url.failures++
 	}
-	// A refusal does not count as a try.
+	// A refusal does not count as a failure.
 	back := r.answer.Refused || class.Transient() && r.url.failures < maxFailures
 	d.meter.answered(now, fb, r.url, back)
 	if back {
@@ -299,7 +299,7 @@ func (a *Answer) ok() bool { return a.Err == nil && a.Status == http.StatusOK &&
 
 type event struct {
 	at   clock.Instant
-	seq  uint64 // order of two events of one instant: first made, first served
+	seq  uint64 // orders events at the same instant by when they were made
 	slot int32  // of the request
 	what stage
 }
@@ -308,7 +308,7 @@ type stage uint8
 
 const (
 	arrival stage = iota // the request reaches the server
-	answer               // the answer, or the timeout, reaches the client
+	answer               // the response, or the timeout, reaches the client
 )
 
 type events struct {

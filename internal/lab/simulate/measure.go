@@ -13,14 +13,14 @@ import (
 
 // Span counts the requests that reached the server in a part of a run.
 type Span struct {
-	Capacity float64 `json:"capacity"` // requests that would have been admitted, and that the client's ceiling allows
+	Capacity float64 `json:"capacity"` // requests that the server would have admitted and that the client's ceiling allows
 	Sent     int     `json:"sent"`     // that reached the server
-	Admitted int     `json:"admitted"` // of them, answered with what was asked for, in time
-	Refused  int     `json:"refused"`  // turned away by a limiter
-	Failed   int     `json:"failed"`   // all others
+	Admitted int     `json:"admitted"` // of Sent: answered successfully, and in time
+	Refused  int     `json:"refused"`  // of Sent: refused by a limiter
+	Failed   int     `json:"failed"`   // of Sent: all others
 }
 
-// Utilisation is the used share of the capacity, above 1 with a burst; zero without capacity.
+// Utilisation is the used share of the capacity. It is above 1 with a burst, and zero without capacity.
 func (s Span) Utilisation() float64 { return share(float64(s.Admitted), s.Capacity) }
 
 // RefusedShare is the share of the requests that was refused.
@@ -44,37 +44,45 @@ func (s *Span) add(t Span) {
 	s.Capacity += t.Capacity
 }
 
-// Never is the duration until what did not happen in the run.
+// Never is the duration until an event that did not happen in the run.
 const Never = time.Duration(math.MaxInt64)
 
-// Result is what came of a run. Results of equal runs are equal by ==.
+// Result is the result of a run. Results of equal runs are equal by ==.
 type Result struct {
 	Scenario string // its name
 	Strategy string
 	Seed     uint64
-	First    Span // minute: the search
-	Steady   Span // all that follows
+	First    Span // the first minute: the search
+	Steady   Span // the rest of the run
 
-	TimeTo90 time.Duration // until the first span of 5 s (or of 20 requests) at 90 % of the capacity; Never
-	Reaction time.Duration // longest, from a drop of the capacity until less is sent than the new one; zero if it never dropped; Never
-	Recovery time.Duration // longest, from a rise of the capacity until 90 % of it; zero if it never rose; Never
+	// TimeTo90 is the time until the first span of 5 s (or of 20 requests) at 90 % of the capacity, or Never.
+	TimeTo90 time.Duration
+	// Reaction is the longest time from a drop of the capacity until less is sent than the new one. Zero means that
+	// the capacity never dropped. It may be Never.
+	Reaction time.Duration
+	// Recovery is the longest time from a rise of the capacity until 90 % of it is used. Zero means that the capacity
+	// never rose. It may be Never.
+	Recovery time.Duration
 
-	P95 time.Duration // latency after the first minute, of what was admitted, to 2 %
+	P95 time.Duration // latency of admitted requests after the first minute, to 2 %
 	Counts
 
-	Merged   time.Duration // until several hosts were first paced as one; zero for one host; Never
-	Evenness float64       // of what several hosts were granted after the first minute: Jain's index, 1 if all got as much and 1/n if one had it all; zero for one host
+	// Merged is the time until several hosts were first paced as one, or Never. Zero means that there was one host.
+	Merged time.Duration
+	// Evenness is Jain's index of the permits of several hosts after the first minute: 1 if all got as many, and 1/n
+	// if one of n got all. Zero means that there was one host.
+	Evenness float64
 }
 
-// Counts are what is counted in the whole of a run.
+// Counts has what is counted over the whole run.
 type Counts struct {
 	Bans              int     `json:"bans"`                          // times the server locked the client out
-	MaxTries          int     `json:"max_tries"`                     // of one URL, refused ones included
-	RetriesPerFailure float64 `json:"retries_per_failure"`           // retries of URLs that failed, per such URL; zero if none did
+	MaxTries          int     `json:"max_tries"`                     // most tries of one URL, refused ones included
+	RetriesPerFailure float64 `json:"retries_per_failure"`           // per URL that failed; zero if none did
 	GivenUp           int     `json:"given_up"`                      // URLs that failed four times, or for good
-	InsideRetryAfter  int     `json:"inside_retry_after"`            // requests sent before the end of a Retry-After known to the client
+	InsideRetryAfter  int     `json:"inside_retry_after"`            // requests sent during a known Retry-After
 	MaxIn100ms        int     `json:"max_in_100ms"`                  // requests sent within any 100 ms
-	OutageRate        float64 `json:"requests_per_minute_of_outage"` // requests sent, without the first second of each outage
+	OutageRate        float64 `json:"requests_per_minute_of_outage"` // without the first second of each outage
 }
 
 func (r Result) String() string {
@@ -97,25 +105,25 @@ func orNever(d time.Duration) string {
 
 // Second is one second of a run.
 type Second struct {
-	At       time.Duration // its begin
+	At       time.Duration // its beginning, since the start of the run
 	Capacity float64       // requests per second
 	Span                   // what reached the server
-	Granted  int           // requests that were granted
+	Granted  int           // permits granted
 	Plan     ratelimit.DomainSnapshot
 }
 
 type meter struct {
 	seconds []Span
 	granted []int32
-	cap100  []clock.Instant // grants of the last 100 ms
+	cap100  []clock.Instant // permits granted in the last 100 ms
 	latency histogram
 
-	found       Result // but for what follows from the rest at the end
-	failedURLs  int    // that failed at least once
-	failRetries int    // of them
+	found       Result // without what is computed at the end
+	failedURLs  int    // URLs that failed at least once
+	failRetries int    // retries of these URLs
 }
 
-// newMeter makes the meter of a client that asks no host for more than ceiling per second.
+// newMeter returns the meter of a client that requests no host more often than ceiling per second.
 func newMeter(sc *Scenario, ceiling float64) *meter {
 	n := int((sc.Duration + time.Second - 1) / time.Second)
 	m := &meter{seconds: make([]Span, n), granted: make([]int32, n)}
@@ -167,7 +175,7 @@ func (m *meter) answered(now clock.Instant, fb *ratelimit.Feedback, u url, back 
 		m.latency.add(fb.Latency)
 	}
 	if back {
-		return // it is tried again
+		return // another try follows
 	}
 	if !ok {
 		m.found.GivenUp++
@@ -195,7 +203,7 @@ func (m *meter) result(s *Simulation) Result {
 	return r
 }
 
-// evenness is the index of Jain, Chiu and Hawe ("A quantitative measure of fairness", 1984).
+// evenness returns the index of Jain, Chiu and Hawe ("A quantitative measure of fairness", 1984).
 func evenness(sites []*site) float64 {
 	var sum, squares float64
 	for _, s := range sites {
@@ -205,10 +213,10 @@ func evenness(sites []*site) float64 {
 	return share(sum*sum, squares*float64(len(sites)))
 }
 
-// width is the seconds over which a capacity can be measured: five, or those of twenty requests.
+// width returns the seconds over which a capacity can be measured: five, or as many as twenty requests take.
 func width(capacity float64) int { return max(5, int(math.Ceil(20/capacity))) }
 
-// reached is the time from second i until a span with 90 % of the capacity.
+// reached returns the time from second i to the end of the first span with 90 % of the capacity, or Never.
 func (m *meter) reached(i int) time.Duration {
 	capacity := m.seconds[i].Capacity
 	w := width(capacity)
@@ -225,7 +233,7 @@ func (m *meter) reached(i int) time.Duration {
 	return Never
 }
 
-// lowered is the seconds from second i until two in which no more is sent than the capacity.
+// lowered returns the time from second i to the first two seconds in which no more is sent than the capacity, or Never.
 func (m *meter) lowered(i int) time.Duration {
 	limit := 2*1.05*m.seconds[i].Capacity + 1
 	for j := i; j+1 < len(m.seconds); j++ {
@@ -236,8 +244,8 @@ func (m *meter) lowered(i int) time.Duration {
 	return Never
 }
 
-// changes measures how the client followed the jumps of the capacity: changes by more than a
-// tenth from one second to the next.
+// changes measures how the client followed jumps of the capacity: changes by more than a tenth from one second to the
+// next.
 func (m *meter) changes(r *Result) {
 	r.TimeTo90 = m.reached(0)
 	for i := 1; i < len(m.seconds); i++ {
@@ -262,7 +270,7 @@ func (m *meter) outageRate() float64 {
 	return 60 * share(float64(sent), float64(down))
 }
 
-// histogram counts latencies in classes that grow by 2 %: 10 µs to half an hour.
+// histogram counts latencies in classes that grow by 2 %, from 10 µs to half an hour.
 type histogram struct {
 	classes [960]int32
 	n       int
@@ -279,7 +287,7 @@ func (h *histogram) add(d time.Duration) {
 	h.n++
 }
 
-// quantile is the upper end of the class that holds the quantile q; zero if there is nothing.
+// quantile returns the upper end of the class that holds the quantile q, or zero without latencies.
 func (h *histogram) quantile(q float64) time.Duration {
 	if h.n == 0 {
 		return 0
@@ -294,9 +302,9 @@ func (h *histogram) quantile(q float64) time.Duration {
 	return time.Duration(float64(leastLatency) * math.Exp(classWidth*float64(i+1)))
 }
 
-// Link is the way between client and server. The zero Link takes no time.
+// Link is the network between client and server. The zero Link takes no time.
 type Link struct {
-	RTT    time.Duration // there and back, at the least; zero means none
+	RTT    time.Duration // least time there and back; zero means none
 	Jitter float64       // mean of the exponential delay that is added each way, as a share of RTT/2; zero means none
 	// Contention adds periods in which everything takes 3 to 20 times as long, as a client on
 	// a busy machine sees a near host. False means none.
@@ -312,8 +320,8 @@ const (
 	mostSlow  = 20.0
 )
 
-// guard is how late nearly every request comes at most: three means of jitter, or the worst
-// period of contention.
+// guard returns how late nearly every request arrives at most: after three means of jitter, or in the worst period of
+// contention.
 func (l Link) guard() time.Duration {
 	half := float64(l.RTT) / 2
 	g := 3 * l.Jitter * half
@@ -327,10 +335,10 @@ type way struct {
 	Link
 	rnd      *rand.Rand
 	from, to clock.Instant // of the present or next period
-	factor   float64       // in it
+	factor   float64       // of the delay, in the period
 }
 
-// delay is the time of one way from now on, which may be before the now of the last call.
+// delay returns the time of one way that begins at now. now may be earlier than in the last call.
 func (w *way) delay(now clock.Instant) time.Duration {
 	d := float64(w.RTT) / 2
 	if w.Jitter > 0 {
@@ -353,11 +361,11 @@ func (w *way) period(now clock.Instant) {
 	w.factor = leastSlow * math.Pow(mostSlow/leastSlow, w.rnd.Float64())
 }
 
-// Stalls are times in which no goroutine of the client runs, because its machine is busy: timers
-// fire late and answers are read late. The zero Stalls are none.
+// Stalls are periods in which no goroutine of the client runs because its machine is busy: timers fire late, and
+// responses are read late. The zero Stalls has none.
 type Stalls struct {
-	Gap     time.Duration // mean time from one to the next; zero means there are none
-	Longest time.Duration // they last a tenth of it to the whole; zero means there are none
+	Gap     time.Duration // mean time between two of them; zero means no stalls
+	Longest time.Duration // each lasts between a tenth of it and the whole; zero means no stalls
 }
 
 type stalls struct {
@@ -366,7 +374,7 @@ type stalls struct {
 	from, to clock.Instant // of the present or next one
 }
 
-// over is when a client that wants to act at an instant can.
+// over returns when a client can act that wants to act at an instant.
 func (s *stalls) over(at clock.Instant) clock.Instant {
 	if s.Longest == 0 {
 		return at
@@ -381,15 +389,15 @@ func (s *stalls) over(at clock.Instant) clock.Instant {
 	return s.to
 }
 
-// Offer is when there are URLs to fetch. The zero Offer is: always.
+// Offer says when there are URLs to fetch. The zero Offer always has some.
 type Offer struct {
-	Rate  float64       // URLs per second that come in until Until; zero means all are there from the start
-	Until time.Duration // from then on there is no end of them
-	On    time.Duration // they are there for so long, then
-	Off   time.Duration // none for so long, and so on; zero means no pauses
+	Rate  float64       // URLs per second that come in until Until; zero means that all are there from the start
+	Until time.Duration // from then on URLs are unlimited
+	On    time.Duration // URLs are available for this long, then
+	Off   time.Duration // none for this long, and so on; zero means no pauses
 }
 
-// next is when the URL after taken others is there: now or later.
+// next returns when the next URL is available after taken others: now or later.
 func (o Offer) next(now clock.Instant, taken int) clock.Instant {
 	at := now
 	if o.Rate > 0 && time.Duration(now) < o.Until {

@@ -13,18 +13,17 @@ import (
 // Simulation is one run: a scenario under a configuration.
 type Simulation struct {
 	Scenario Scenario
-	// Config is the engine's; its Clock is replaced, and a MaxRPS above the
-	// scenario's lowered. It must be Enabled. A Strategy of [Oracle] uses MaxRPS
-	// and nothing else.
+	// Config is that of the engine; its Clock is replaced, and its MaxRPS is lowered to the scenario's if it is higher.
+	// It must be Enabled. A Strategy of [Oracle] uses MaxRPS and nothing else.
 	Config   ratelimit.Config
 	Seed     uint64       // of all randomness; zero is a seed like any other
-	OnSecond func(Second) // if set, is called after every second of the run
+	OnSecond func(Second) // called after every second of the run, unless it is nil
 	onAnswer func(at time.Duration, fb *ratelimit.Feedback)
 }
 
-// Run runs the simulation to its end, or until ctx ends, which it notices within a second of the
-// run, which takes milliseconds. It starts no goroutine, and simulations may run at the same
-// time. It fails if the configuration is out of range.
+// Run runs the simulation to its end, or until ctx ends, which it notices within a second of the run, that is, within
+// milliseconds. It starts no goroutine, and simulations may run concurrently. It fails if the configuration is out of
+// range.
 func (s Simulation) Run(ctx context.Context) (Result, error) {
 	s.Scenario.setDefaults()
 	cfg := s.Config
@@ -62,7 +61,7 @@ func (s Simulation) Run(ctx context.Context) (Result, error) {
 	return r, nil
 }
 
-// server makes the server of the i-th host, an equal one each time.
+// server returns the server of the i-th host. Each call returns an equal one.
 func (s *Simulation) server(i int) Server {
 	part := "server"
 	if i > 0 {
@@ -107,7 +106,7 @@ func (s *Simulation) clients(clk *virtual) (func(i int) client, error) {
 	}, nil
 }
 
-// oracles know the servers. Hosts that share one have one client.
+// oracles returns the clients that know the servers. Hosts that share a server share one client.
 func (s *Simulation) oracles() func(i int) client {
 	sc := &s.Scenario
 	shared := sc.Hosts - sc.Apart
@@ -117,7 +116,7 @@ func (s *Simulation) oracles() func(i int) client {
 			return common
 		}
 		c := &oracle{
-			model: s.server(i), // an equal one
+			model: s.server(i), // equal to that of the site
 			lead:  sc.Link.RTT / 2, guard: sc.Link.guard(), gap: seconds(1 / s.Config.MaxRPS),
 		}
 		if i == 0 {

@@ -14,27 +14,27 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Scenario is a host, or several at one address, and the link to it. It may be copied and run any
-// number of times at once, if its funcs may.
+// Scenario is a host, or several at one address, and the link to it. It may be copied, and any number of runs of it may
+// be made concurrently if its functions allow that.
 type Scenario struct {
-	Name        string        // short, such as "S1a"; zero means it cannot be found by one
-	Doc         string        // one line: what the host is; zero means nothing is printed
+	Name        string        // short, such as "S1a"; empty means that it cannot be selected by name
+	Doc         string        // one line that describes the host; empty means that nothing is printed
 	Duration    time.Duration // of the run, a minute or more; zero means 15 minutes
 	MaxRPS      float64       // the client's ceiling; zero means the configuration's
 	MaxInFlight int           // requests at once, of all hosts; zero means 4096
-	Timeout     time.Duration // the client waits no longer for an answer; zero means 10s
-	Link        Link          // zero means no distance
-	Stalls      Stalls        // zero means that the client's machine is always quick
-	Offer       Offer         // of each host; zero means all URLs are there at once
-	Hosts       int           // how many domains there are at the address, up to 1000; zero means one
-	// Apart is how many of them, the last ones, have a server each, equal to the one that
-	// the others share; zero means that there is one for all.
+	Timeout     time.Duration // how long the client waits for a response; zero means 10s
+	Link        Link          // zero means no delay
+	Stalls      Stalls        // zero means that the client's machine is never busy
+	Offer       Offer         // of each host; zero means that all URLs are available at once
+	Hosts       int           // number of domains at the address, up to 1000; zero means one
+	// Apart is how many of them, the last ones, have a server of their own, equal to the one that the others share.
+	// Zero means that all share one.
 	Apart int
-	Joins time.Duration // the time from the first request to a host to that of the next; zero means none
-	// Capacity is the requests per second that the hosts together admit in the long run at t.
-	// Zero from one whole second to another is an outage. It must be set.
+	Joins time.Duration // time between the first requests to one host and to the next; zero means none
+	// Capacity returns the requests per second that the hosts together admit at t in the long run. If it is zero over a
+	// whole second, that is an outage. It must be set.
 	Capacity func(t time.Duration) float64 `yaml:"-"`
-	// New makes a server of a run, whose randomness must all come from rnd. It must be set.
+	// New returns a server for a run. All its randomness must come from rnd. It must be set.
 	New func(rnd *rand.Rand) Server `yaml:"-"`
 }
 
@@ -46,12 +46,12 @@ const (
 
 func (sc *Scenario) setDefaults() {
 	sc.Duration, sc.Timeout = sc.Length(), cmp.Or(sc.Timeout, 10*time.Second)
-	sc.MaxInFlight = cmp.Or(sc.MaxInFlight, 4096) // more than anything but a queue that grows without bound
+	sc.MaxInFlight = cmp.Or(sc.MaxInFlight, 4096) // exceeded only by a queue that grows without bound
 	sc.Hosts = max(sc.Hosts, 1)
 }
 
-// admits is the part of the capacity at t that is possible with at most ceiling per second and
-// host. Each server has an equal part of the capacity.
+// admits returns the part of the capacity at t that can be used with at most ceiling requests per second to each host.
+// Each server has an equal part of the capacity.
 func (sc *Scenario) admits(ceiling float64, t time.Duration) float64 {
 	apart := float64(sc.Apart)
 	shared := float64(max(1, sc.Hosts)) - apart
@@ -60,23 +60,22 @@ func (sc *Scenario) admits(ceiling float64, t time.Duration) float64 {
 	return apart*min(ceiling, each) + min(shared*ceiling, each)
 }
 
-// Length is how long a run takes: Duration, or what zero means.
+// Length returns how long a run takes: Duration, or what zero means.
 func (sc *Scenario) Length() time.Duration { return cmp.Or(sc.Duration, 15*time.Minute) }
 
-// random is the source of a part of a run. Each part has its own, so that none depends on how
-// often another draws.
+// random returns the source of randomness for a part of a run. Each part has its own, so that none depends on how often
+// another draws.
 func (sc *Scenario) random(seed uint64, part string) *rand.Rand {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(sc.Name + "/" + part)) // a hash takes everything
+	_, _ = h.Write([]byte(sc.Name + "/" + part)) // a hash never fails
 	return rand.New(rand.NewPCG(seed, h.Sum64()))
 }
 
-// Oracle is the name, in the place of a strategy's, of the client that knows
-// the server.
+// Oracle is the name of the client that knows the server, used in place of a strategy's.
 const Oracle = "oracle"
 
-// Config is the configuration under which strategies are compared: without bursts, from one
-// request per second on, with bounds so wide that only the strategy matters.
+// Config returns the configuration under which strategies are compared. It allows no bursts, begins at one request per
+// second, and has bounds so wide that only the strategy matters.
 func Config(strategy string) ratelimit.Config {
 	c := ratelimit.DefaultConfig()
 	c.Strategy = strategy
@@ -86,7 +85,7 @@ func Config(strategy string) ratelimit.Config {
 	return c
 }
 
-// Names are the names of scenarios.
+// Names returns the names of scenarios.
 func Names(scs []Scenario) []string {
 	names := make([]string, len(scs))
 	for i := range scs {
@@ -95,10 +94,9 @@ func Names(scs []Scenario) []string {
 	return names
 }
 
-// Select returns copies of those of scs whose names match any of the patterns of [path.Match],
-// each once, in the order of the patterns; all of them if there is no pattern. "R7" is what
-// [Random] draws from seed 7. It fails with an [UnknownError] if a pattern matches nothing, and
-// with [path.ErrBadPattern] if one is malformed.
+// Select returns copies of those of scs whose names match any of the patterns of [path.Match], each once and in the
+// order of the patterns. Without a pattern it returns all of them. "R7" is the scenario that [Random] draws from seed
+// 7. It fails with an [UnknownError] if a pattern matches nothing, and with [path.ErrBadPattern] if one is malformed.
 func Select(scs []Scenario, patterns ...string) ([]Scenario, error) {
 	if len(patterns) == 0 {
 		patterns = []string{"*"}
@@ -129,7 +127,7 @@ func match(scs []Scenario, pattern string) ([]Scenario, error) {
 	}
 	var found []Scenario
 	for _, sc := range scs {
-		if ok, _ := path.Match(pattern, sc.Name); ok { // the only error is above
+		if ok, _ := path.Match(pattern, sc.Name); ok { // the pattern was checked above
 			found = append(found, sc)
 		}
 	}
@@ -139,8 +137,8 @@ func match(scs []Scenario, pattern string) ([]Scenario, error) {
 	return found, nil
 }
 
-// drawnBy is the seed from which [Random] draws the scenario of that name, R and the number
-// without leading zeros.
+// drawnBy returns the seed from which [Random] draws the scenario with that name: R and the number without leading
+// zeros.
 func drawnBy(name string) (seed uint64, ok bool) {
 	digits, ok := strings.CutPrefix(name, "R")
 	if !ok {

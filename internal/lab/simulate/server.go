@@ -11,27 +11,25 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
-// Server is a host's side of a run. One goroutine calls it, and now never goes back from one
-// Serve to the next.
+// Server is the host's side of a run. One goroutine calls it, and now never goes back from one Serve to the next.
 type Server interface {
 	// Serve takes the request that arrives at now and decides about it.
 	Serve(now clock.Instant) Answer
-	// Next is the earliest instant, no earlier than now, at which a request would be admitted
-	// as far as the server knows at now, which may be before the last Serve. It changes
-	// nothing. [Oracle] asks again at that instant, so it may be too early.
+	// Next returns the earliest instant, not before now, at which a request would be admitted, as far as the server
+	// knows at now, which may be before the last Serve. It changes nothing. The result may be too early, since [Oracle]
+	// asks again at that instant.
 	Next(now clock.Instant) clock.Instant
 }
 
-// Answer is what a request comes to. One whose Delay exceeds the client's timeout
-// is never seen by the client.
+// Answer is the outcome of a request. The client never sees one whose Delay exceeds its timeout.
 type Answer struct {
 	Status     int           // of HTTP; zero if Err is set
 	Err        error         // why there is no status; nil if there is one
-	Delay      time.Duration // from arrival to the answer's departure
-	RetryAfter time.Duration // from the answer's departure; zero if none
-	Quota      header.Quota  // zero if nothing was said
-	Refused    bool          // a limiter turned it away: neither work nor failure
-	Ban        bool          // it made the server lock the client out for a while
+	Delay      time.Duration // from the arrival of the request to the departure of the response
+	RetryAfter time.Duration // counted from the departure of the response; zero means none
+	Quota      header.Quota  // zero if the response has no quota
+	Refused    bool          // by a limiter: neither served nor failed
+	Ban        bool          // the request made the server lock the client out for a while
 }
 
 func admitted() Answer { return Answer{Status: http.StatusOK} }
@@ -40,17 +38,17 @@ type hintForm uint8
 
 const (
 	silent    hintForm = iota // no Retry-After
-	exact                     // the time that is left, in seconds rounded up
-	constant                  // always the same
-	wholeDate                 // the date of the end, rounded up to the second
+	exact                     // the time that is left, rounded up to seconds
+	constant                  // always the same time
+	wholeDate                 // the date when the wait ends, rounded up to the second
 )
 
 type hint struct {
 	form hintForm
-	d    time.Duration // of a constant one
+	d    time.Duration // for constant
 }
 
-// after is the Retry-After given at now to a client that has to wait for that long.
+// after returns the Retry-After given at now to a client that has to wait for wait.
 func (o hint) after(now clock.Instant, wait time.Duration) time.Duration {
 	switch o.form {
 	case exact:
@@ -71,7 +69,7 @@ type step struct {
 	value float64
 }
 
-// steps is a value that changes with time, in the order of time from zero on.
+// steps is a value that changes over time. The steps are in order of time, from zero on.
 type steps []step
 
 func (s steps) at(t time.Duration) float64 {
@@ -90,15 +88,15 @@ func (s steps) at(t time.Duration) float64 {
 
 func always(v float64) steps { return steps{{0, v}} }
 
-// leaky is nginx's limit_req, and also a token bucket of burst+1 tokens.
+// leaky is nginx's limit_req, which is also a token bucket of burst+1 tokens.
 type leaky struct {
 	rate   steps         // requests per second
 	burst  float64       // requests allowed above the rate
 	delay  bool          // delay them (no "nodelay")
-	status int           // of a refusal; limit_req_status is 503 unless set
-	hint   hint          // nginx gives none
-	excess float64       // above the rate, as of last
-	last   clock.Instant // admission; a refusal leaves the state as it is
+	status int           // of a refusal; the default of limit_req_status is 503
+	hint   hint          // nginx sends none
+	excess float64       // requests above the rate, at last
+	last   clock.Instant // the last admission; a refusal changes nothing
 	seen   bool
 }
 
@@ -112,7 +110,7 @@ func (s *leaky) after(now clock.Instant) float64 {
 func (s *leaky) Serve(now clock.Instant) Answer {
 	excess := s.after(now)
 	rate := s.rate.at(time.Duration(now))
-	// A millionth of a request is rounding, not excess.
+	// A millionth of a request is a rounding error, not excess.
 	if excess > s.burst+1e-6 {
 		return Answer{Status: s.status, Refused: true, RetryAfter: s.hint.after(now, seconds((excess-s.burst)/rate))}
 	}
@@ -133,11 +131,11 @@ func (s *leaky) Next(now clock.Instant) clock.Instant {
 	return now.Add(seconds(over / s.rate.at(time.Duration(now))))
 }
 
-// seconds converts and rounds up, but for a thousandth of a nanosecond, a rounding error.
+// seconds converts and rounds up, except for a thousandth of a nanosecond, which is a rounding error.
 func seconds(s float64) time.Duration { return time.Duration(math.Ceil(s*1e9 - 1e-3)) }
 
-// evasive is mod_evasive: after more than N requests in a second of the clock it answers 403
-// until no request has come for the block's length.
+// evasive is mod_evasive: after more than N requests in one second of the clock it answers 403 until no request has
+// come for the length of the block.
 type evasive struct {
 	*limit
 	second clock.Instant
@@ -170,11 +168,11 @@ func (s *evasive) Next(now clock.Instant) clock.Instant {
 	return now
 }
 
-// pages adds a lognormal time to make a page. Without a Server it is a host without a limit.
+// pages adds the time to make a page, which is lognormal. Without a Server it is a host without a limit.
 type pages struct {
 	Server               // nil if there is no limit
-	median time.Duration // of what an admitted answer takes
-	sigma  float64       // of its logarithm
+	median time.Duration // of the time that an admitted response takes
+	sigma  float64       // of the logarithm of that time
 	factor steps         // of the median; nil means none
 	rnd    *rand.Rand
 }
@@ -202,24 +200,24 @@ func (s *pages) Next(now clock.Instant) clock.Instant {
 }
 
 const (
-	// patience is how long a request may wait before the queue answers 503: three times the
-	// client's timeout.
+	// patience is how long a request may wait in a queue before it is answered with 503: three times the client's
+	// timeout.
 	patience = 30 * time.Second
-	// spare is what Oracle leaves of a queue's capacity, over the square root of its
-	// workers (the square-root staffing rule): closer to full, waiting grows without bound.
+	// spare, divided by the square root of the number of workers (the square-root staffing rule), is the share of a
+	// queue's capacity that Oracle leaves unused. Closer to full, the waiting time grows without bound.
 	spare = 0.2
-	// lag is how far Oracle may be behind its pace and still catch up: more than any
-	// link's guard, and too little to fill a queue.
+	// lag is how far Oracle may be behind its pace and still catch up: more than the guard of any link, and too little
+	// to fill a queue.
 	lag = time.Second / 2
 )
 
-// queue is M/M/c: so many workers, exponential service times, in the order of arrival. It
-// refuses nothing and becomes slow instead.
+// queue is M/M/c: N workers with exponential service times that serve requests in the order of their arrival. It
+// refuses nothing but becomes slow.
 type queue struct {
 	*limit
-	free  []clock.Instant // when each worker is done with what it has
+	free  []clock.Instant // when each worker has finished its requests
 	rnd   *rand.Rand
-	paced clock.Instant // when Oracle's next is due
+	paced clock.Instant // when Oracle's next request is due
 }
 
 func (s *queue) Serve(now clock.Instant) Answer {
@@ -307,7 +305,7 @@ func (s spans) at(t time.Duration) (in span, ok bool) {
 	return span{}, false
 }
 
-// outage answers everything alike for a while, without the server.
+// outage gives every request the same answer for a while, without asking the server.
 type outage struct {
 	Server
 	when spans

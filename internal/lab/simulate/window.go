@@ -12,14 +12,14 @@ type opening uint8
 
 const (
 	onTheClock    opening = iota // at multiples of its length
-	byRequest                    // with the first request after the last one's end
-	byWholeSecond                // likewise, but reckoned in whole seconds, as mod_qos does
+	byRequest                    // at the first request after the end of the last window
+	byWholeSecond                // the same, but in whole seconds, as mod_qos does
 )
 
-// fixed admits N requests per window and refuses the rest of it.
+// fixed admits N requests per window and refuses the others.
 type fixed struct {
 	*limit
-	phase time.Duration // of windows on the clock, below Per: none begins with the run
+	phase time.Duration // offset of windows on the clock, less than Per, so that none begins with the run
 	start clock.Instant
 	count int
 	open  bool
@@ -72,10 +72,10 @@ func (s *fixed) Next(now clock.Instant) clock.Instant {
 type sliding struct {
 	*limit
 	log    []clock.Instant // ring of the last N admissions
-	at     int             // of the oldest
+	at     int             // index of the oldest
 	n      int             // admissions so far, up to N
-	tail   int             // of the oldest that is in the window still, if Quota is told
-	inside int             // of them, in the window
+	tail   int             // with Quota: index of the oldest that is still in the window
+	inside int             // how many admissions are in the window
 }
 
 func (s *sliding) Serve(now clock.Instant) Answer {
@@ -95,8 +95,8 @@ func (s *sliding) Serve(now clock.Instant) Answer {
 	return s.tell(now, admitted())
 }
 
-// tell adds the quota of Flask-Limiter's moving window: the reset is when the oldest request
-// leaves the window, rounded to the next whole second.
+// tell adds the quota of Flask-Limiter's moving window. The reset is when the oldest request leaves the window, rounded
+// up to the next whole second.
 func (s *sliding) tell(now clock.Instant, a Answer) Answer {
 	if s.Quota {
 		a.Quota = header.Quota{
@@ -114,12 +114,11 @@ func (s *sliding) Next(now clock.Instant) clock.Instant {
 	return max(now, s.log[s.at].Add(s.Per))
 }
 
-// whole is Varnish's vsthrottle: a bucket that gets whole tokens for the time since the last
-// request it admitted, and drops the rest of that time. A refusal begins a Block, in which requests
-// take tokens too.
+// whole is Varnish's vsthrottle: a bucket that gains whole tokens for the time since the last request it admitted, and
+// drops the rest of that time. A refusal begins a Block, in which requests also take tokens.
 type whole struct {
 	*limit
-	spent int // of N
+	spent int // tokens taken, of N
 	last  clock.Instant
 	until clock.Instant // of the block
 }
@@ -141,7 +140,8 @@ func (s *whole) Serve(now clock.Instant) Answer {
 	return admitted()
 }
 
-// Next keeps half of the bucket for jitter, and waits for a quarter of it at once: jitter costs whole tokens.
+// Next keeps half of the bucket for jitter, and then waits for a quarter of it at once, because jitter costs whole
+// tokens.
 func (s *whole) Next(now clock.Instant) clock.Instant {
 	if now = max(now, s.until); s.after(now) < s.N/2 {
 		return now
@@ -149,15 +149,15 @@ func (s *whole) Next(now clock.Instant) clock.Instant {
 	return max(now, s.last.Add(s.Per/4))
 }
 
-// approximate is haproxy's http_req_rate: the count of this period and the share of the last
-// that a sliding window would still contain. It counts refused requests too.
+// approximate is haproxy's http_req_rate: the count of this period and the share of the last one that a sliding window
+// would still contain. It counts refused requests too.
 type approximate struct {
 	*limit
 	start     clock.Instant // of this period
 	cur, prev float64
 }
 
-// roll begins the period of now; what lies two periods back is forgotten.
+// roll begins the period that contains now. It forgets counts from two periods ago.
 func (s *approximate) roll(now clock.Instant) {
 	passed := now.Sub(s.start) / s.Per
 	if passed == 0 {
@@ -184,7 +184,7 @@ func (s *approximate) Serve(now clock.Instant) Answer {
 	return admitted()
 }
 
-// Next leaves a fiftieth unused, up to four requests, for what jitter moves into the next period.
+// Next leaves a fiftieth unused, at most four requests, for those that jitter moves into the next period.
 func (s *approximate) Next(now clock.Instant) clock.Instant {
 	c := *s
 	c.roll(now)
@@ -200,8 +200,7 @@ func (s *approximate) Next(now clock.Instant) clock.Instant {
 	return min(end, now.Add(seconds(over/c.prev*c.Per.Seconds())))
 }
 
-// counter is the sliding-window counter of API gateways: as [approximate], but without the refused
-// requests.
+// counter is the sliding-window counter of API gateways. It is like [approximate], but does not count refused requests.
 type counter struct{ approximate }
 
 func (s *counter) free(now clock.Instant) clock.Instant {
@@ -238,14 +237,14 @@ func (s *counter) Serve(now clock.Instant) Answer {
 
 func (s *counter) Next(now clock.Instant) clock.Instant { return s.free(now) }
 
-// clocked is fiber's sliding counter: as [approximate] by whole seconds of a clock, so that it admits N over
-// a second more than Per. It tells the end of its period.
+// clocked is fiber's sliding counter. It is like [approximate], but counts in whole seconds of a clock, so that it
+// admits N requests over a second more than Per. Its quota gives the end of its period.
 type clocked struct {
 	approximate
 	begun bool
 }
 
-// second is the server's clock, and by how much that is late.
+// second returns the server's clock, which has whole seconds, and by how much it is late.
 func second(now clock.Instant) (clock.Instant, time.Duration) {
 	rest := time.Duration(now) % time.Second
 	return now.Add(-rest), rest
@@ -269,7 +268,7 @@ func (s *clocked) Serve(now clock.Instant) Answer {
 	return a
 }
 
-// Next goes by the rate that is admitted at an even pace.
+// Next paces by the rate that is admitted at an even pace.
 func (s *clocked) Next(now clock.Instant) clock.Instant {
 	at, rest := second(now)
 	c := *s
@@ -280,10 +279,10 @@ func (s *clocked) Next(now clock.Instant) clock.Instant {
 	return now.Add(time.Second - rest)
 }
 
-// connections is nginx's limit_conn: it refuses while so many requests are open.
+// connections is nginx's limit_conn: it refuses requests while N are open.
 type connections struct {
 	*limit
-	ends []clock.Instant // of the open requests, in order
+	ends []clock.Instant // when the open requests end, in order
 }
 
 func (c *connections) Serve(now clock.Instant) Answer {
@@ -310,7 +309,7 @@ func (c *connections) Next(now clock.Instant) clock.Instant {
 	return now
 }
 
-// both are a bucket and, behind it, another limiter, whose refusals take nothing from the bucket.
+// both is a bucket with another limiter behind it, whose refusals take nothing from the bucket.
 type both struct {
 	bucket leaky
 	behind Server

@@ -1,8 +1,8 @@
-// Package fleet is a model of many crawl processes on one frontier: how long they take for a
-// web, what limits them, and what load their Redis has. docs/explanation/scale.md describes it.
+// Package fleet is a model of many crawl processes with one frontier: how long they take for a web, what limits them,
+// and the load on their Redis. docs/explanation/scale.md describes it.
 //
-// [Run] plays it exactly, event by event. It leaves out failures, retries, robots.txt and sitemaps, hosts
-// found late, learning of rates, and differing page sizes. Redis is counted by the figures in [Config].
+// [Run] computes it exactly, event by event. It leaves out failures, retries, robots.txt and sitemaps, hosts found
+// late, learning of rates, and different page sizes. The load on Redis follows from the figures in [Config].
 package fleet
 
 import (
@@ -13,36 +13,36 @@ import (
 	"math/rand/v2"
 )
 
-// Config is a web, the processes and what things cost.
+// Config is a web, the processes, and the costs.
 type Config struct {
-	Processes int     // how many there are, 1 to 100,000
-	Owned     int     // how many hosts a process owns at a time, 1 or more
-	Capacity  float64 // what one process can do, in pages per second, as the other figures above 0
+	Processes int     // number of processes, 1 to 100,000
+	Owned     int     // hosts that a process owns at a time, 1 or more
+	Capacity  float64 // pages per second that one process can do; like all floats below, above 0
 
-	Hosts      int     // how many hosts there are, 1 to 10,000,000
-	Exponent   float64 // of the power law: the host of rank k has pages as k to the minus Exponent
-	Pages      float64 // how many pages there are, of all hosts
-	MaxPerHost float64 // how many pages of a host are taken at most; zero means all
-	Rates      []Rate  // the rates of hosts and the share of hosts that has each
+	Hosts      int     // number of hosts, 1 to 10,000,000
+	Exponent   float64 // of the power law: the host of rank k has pages in proportion to k to the power of -Exponent
+	Pages      float64 // pages of all hosts together
+	MaxPerHost float64 // most pages taken from a host; zero means all
+	Rates      []Rate  // the rates of hosts, and the share of hosts with each
 
-	Known       float64 // how many URLs are known for each page that is visited, at the end
-	QueuedBytes float64 // the memory that Redis takes for a queued URL
-	Commands    float64 // how many commands of Redis a page takes
-	PageBytes   float64 // what a page takes on the line
+	Known       float64 // URLs known at the end, per page that is visited
+	QueuedBytes float64 // bytes of Redis for a queued URL
+	Commands    float64 // commands of Redis per page
+	PageBytes   float64 // bytes transferred per page
 
-	// Seed draws the rates and the order of hosts. Any value will do.
+	// Seed is the seed for the rates and the order of hosts. Any value will do.
 	Seed uint64
 }
 
-// Rate is what a part of all hosts tolerates.
+// Rate is a rate that a share of all hosts tolerates.
 type Rate struct {
 	PerSecond float64 // requests per second
-	Share     float64 // of all hosts; shares need not add up to 1
+	Share     float64 // share of all hosts; the shares need not add up to 1
 }
 
-// Default is the web of docs/explanation/scale.md and one process; a queued URL of 64 characters was measured. The
-// rates are an assumption: most hosts get a request a second, the crawler's first rate, some ask for ten seconds
-// between two requests, some tolerate more.
+// Default returns the web of docs/explanation/scale.md and one process. The size of a queued URL was measured for one
+// of 64 characters. The rates are an assumption: most hosts get one request per second, the crawler's first rate; some
+// require ten seconds between two requests, and some tolerate more.
 func Default() Config {
 	return Config{
 		Processes: 1, Owned: 4096, Capacity: 1000, Hosts: 1_000_000, Exponent: 1, Pages: 1e9, Known: 5,
@@ -68,30 +68,30 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// Result is how a fleet did.
+// Result is the result of a crawl by the fleet.
 type Result struct {
 	Processes int     `json:"processes"`
 	Pages     float64 `json:"pages"`
-	// Seconds is until the last page, and Half, Most and Nearly until 50, 90 and 99 % of them.
+	// Seconds is the time until the last page, and Half, Most and Nearly are those until 50, 90 and 99 % of the pages.
 	Seconds, Half, Most, Nearly float64
-	Rate                        float64 // pages per second while 90 % of them are fetched
-	// Busy is how much of what all processes can do was used until then: 1 is bound by the
-	// processes, and far below that politeness holds them back.
+	Rate                        float64 // pages per second until 90 % of them are fetched
+	// Busy is the used share of what all processes can do, until then. Near 1 the processes are the limit; far below,
+	// politeness is.
 	Busy    float64
-	Longest float64 // how long the slowest host takes at its own rate, in seconds: no fleet is done before
-	// Commands is commands of Redis per second, at Rate, and Servers how many servers these and
-	// the memory take, each with all its commands or with 64 GiB.
+	Longest float64 // seconds that the slowest host takes at its own rate: no fleet is faster
+	// Commands is commands of Redis per second, at Rate. Servers is how many servers these and the memory need, each
+	// with 50,000 commands per second and half of 64 GiB.
 	Commands, Servers float64
-	Memory            float64 // what Redis holds at the end, in bytes: URLs known, those left in queues, hosts
+	Memory            float64 // bytes in Redis at the end: known URLs, URLs still queued, and hosts
 	Line              float64 // bytes per second of one process, at Rate
 }
 
-// What Redis takes and does, as measured.
+// The costs of Redis, as measured.
 const (
-	seenBytes         = 9 // for a known URL
+	seenBytes         = 9 // per known URL
 	hostBytes         = 300
-	commandsPerSecond = 50_000       // of one server
-	serverMemory      = 64 << 30 / 2 // of one server: a usual size, half of it for a fork
+	commandsPerSecond = 50_000       // per server
+	serverMemory      = 64 << 30 / 2 // per server: a usual size, half of which is for a fork
 )
 
 type host struct{ pages, rate float64 }
@@ -121,7 +121,7 @@ func (c *Config) web() []host {
 	return hosts
 }
 
-// Run plays a crawl. The error names the field that is wrong.
+// Run simulates a crawl. Its error says which field of c is wrong.
 func Run(c Config) (Result, error) {
 	if err := c.validate(); err != nil {
 		return Result{}, err
@@ -144,11 +144,11 @@ func Run(c Config) (Result, error) {
 	return res, nil
 }
 
-// process has a virtual clock, which goes slower while its hosts demand more than its capacity, so
-// that each host takes pages/rate of it.
+// process has a virtual clock, which runs slower while the process's hosts demand more than its capacity, so that each
+// host takes pages/rate of virtual time.
 type process struct {
-	at, virtual float64 // the clocks, when something last changed
-	demand      float64 // of the hosts it owns, requests per second
+	at, virtual float64 // the clocks at the last change
+	demand      float64 // of its hosts, in requests per second
 	owned       finishHeap
 }
 
@@ -178,12 +178,12 @@ func (p *process) advance(now, capacity float64) {
 
 type play struct {
 	cfg   *Config
-	hosts []host // that nobody has had
+	hosts []host // hosts that no process has had yet
 	procs []*process
 	total float64
 	res   *Result
 
-	at, done, rate float64 // now, pages done, pages per second
+	at, done, rate float64 // the present time, pages done, and pages per second
 }
 
 func (f *play) run() {
@@ -191,7 +191,7 @@ func (f *play) run() {
 	for i := range f.procs {
 		f.procs[i] = new(process)
 	}
-	// One by one in turns, as they would come by them.
+	// In turns, one host at a time, as real processes would take them.
 	for round := 0; round < f.cfg.Owned && len(f.hosts) > 0; round++ {
 		for _, p := range f.procs {
 			f.give(p)
@@ -214,7 +214,7 @@ func (f *play) run() {
 		p.advance(at, f.cfg.Capacity)
 		p.demand -= heap.Pop(&p.owned).(owned).rate
 		if len(p.owned) == 0 {
-			p.demand = 0 // what is left of rounding
+			p.demand = 0 // no rounding error remains
 		}
 		f.give(p)
 		f.rate += min(p.demand, f.cfg.Capacity)
@@ -270,7 +270,7 @@ func (h *processHeap) Less(i, j int) bool {
 }
 func (h *processHeap) Swap(i, j int) { h.all[i], h.all[j] = h.all[j], h.all[i] }
 
-// Push implements [heap.Interface]; there are as many processes as there are.
+// Push implements [heap.Interface]; the number of processes never changes.
 func (h *processHeap) Push(any) {}
 
 func (h *processHeap) Pop() any { return nil }
