@@ -1,5 +1,5 @@
-// Package read is `crawl read`: it asks for single pages, as politely as a crawl, and prints their main text as Markdown, in
-// the order in which they were named.
+// Package read is `crawl read`: it requests single pages as politely as a crawl, and prints their main text as
+// Markdown, in the order of the command line.
 package read
 
 import (
@@ -20,17 +20,17 @@ import (
 	"github.com/treadlight/crawl/internal/records/chunk"
 )
 
-// Config is what to read, and how to print it.
+// Config says what to read, and how to print it.
 type Config struct {
 	URLs        []string
 	Options     crawl.Options
 	JSON, Plain bool
-	Tokens      int // of a chunk; zero: no chunks
+	Tokens      int // most tokens of a chunk; zero means no chunks
 	Out         io.Writer
 	Term        *cli.Terminal
 }
 
-// page is a page that was read.
+// page is a page that was read, as JSON has it.
 type page struct {
 	URL       string     `json:"url"`
 	Title     string     `json:"title,omitempty"`
@@ -41,7 +41,8 @@ type page struct {
 	MainText  string     `json:"main_text,omitempty"`
 }
 
-// Run reads and prints. The error is of the first page that could not be read, or that has no text.
+// Run reads and prints all pages. It reports pages that could not be read or that have no text, and returns an error
+// for the first of them.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Tokens != 0 && cfg.Tokens < chunk.MinTokens {
 		return cli.Usagef("--chunk %d: chunks have at least %d tokens; %d is usual", cfg.Tokens, chunk.MinTokens, chunk.DefaultTokens)
@@ -64,7 +65,7 @@ func Run(ctx context.Context, cfg Config) error {
 	return failed
 }
 
-// read asks for one page, through its redirects.
+// read requests one page and follows its redirects.
 func (cfg *Config) read(ctx context.Context, at string) (p *page, err error) {
 	o := cfg.Options
 	failure := errors.New("it was not asked for")
@@ -118,7 +119,7 @@ func (cfg *Config) take(found *crawl.Page) (*page, error) {
 	return p, err
 }
 
-// print writes a page, behind others or not.
+// print prints a page; behind says whether another one was printed before it.
 func (cfg *Config) print(p *page, behind bool) error {
 	var b bytes.Buffer
 	switch {
@@ -146,7 +147,7 @@ func (cfg *Config) print(p *page, behind bool) error {
 	return cli.Output(err)
 }
 
-// by is who wrote the page, and when.
+// by returns the author and the date of the page, as far as they are known.
 func (p *page) by() string {
 	var parts []string
 	if p.Byline != "" {

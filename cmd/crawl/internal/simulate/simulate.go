@@ -1,4 +1,5 @@
-// Package simulate is `crawl simulate` behind its flags: tables, traces and plots of simulated runs.
+// Package simulate is `crawl simulate` without the declaration of its flags: tables, traces and plots of simulated
+// runs.
 package simulate
 
 import (
@@ -23,13 +24,13 @@ import (
 	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
-// Options is the verb with its flags.
+// Options are the arguments and flags of the command.
 type Options struct {
 	cli.Streams
 	Patterns []string
-	Given    func(flag string) bool // on the command line, be it with the default
+	Given    func(flag string) bool // whether the command line has the flag, even with its default
 
-	// The flags, each under its name; asJSON is --format, understood.
+	// The flags, each under its name; asJSON is the value of --format.
 	Strategies, Format  string
 	Plot                string
 	Seeds, Random       int
@@ -39,12 +40,13 @@ type Options struct {
 	Trace, List, asJSON bool
 }
 
-// Strategies are all that can be asked for: those of the engine, the default first, and the bound.
+// Strategies returns all strategies that can be simulated: those of the engine, the default first, and the oracle,
+// which knows the server.
 func Strategies() []string {
 	return append(control.Names(), simulate.Oracle)
 }
 
-// Run checks everything before the first run, so that a mistake costs no wait.
+// Run runs the command. It checks everything before the first simulation, so that a mistake costs no time.
 func (o *Options) Run(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
@@ -62,7 +64,7 @@ func (o *Options) Run(ctx context.Context) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// Who interrupts twice does not want to wait for the table either.
+	// A second interrupt ends the process, even while the table is written.
 	context.AfterFunc(ctx, stop)
 	switch {
 	case o.Trace:
@@ -73,23 +75,23 @@ func (o *Options) Run(ctx context.Context) error {
 	return o.runTable(ctx, scs, cfgs)
 }
 
-// most keeps the results of a comparison, half a kilobyte each, in memory.
+// most bounds the runs of a comparison, whose results of half a kilobyte each are kept in memory.
 const most = 10_000
 
-// rateRange is what the engine can pace; the bounds are those of its configuration.
+// rateRange is the range of rates that the engine accepts; the bounds are those of its configuration.
 const rateRange = "requests per second, 0.000001 to 1000000"
 
-// check refuses values out of range and flags that would be ignored.
+// check returns an error for values out of range and for flags that would have no effect.
 func (o *Options) check() error {
 	o.asJSON = o.Format == "json"
 	if err := checkFormat(o.Format); err != nil {
 		return err
 	}
-	// As for a crawl: who lowers the maximum does not have to know where a crawl starts.
+	// As in a crawl: a user who lowers the maximum need not know the rate at the start.
 	if o.Given("max-rate") && !o.Given("rate") {
 		o.Rate = min(o.Rate, o.MaxRate)
 	}
-	inRange := func(rps float64) bool { return rps >= 1e-6 && rps <= 1e6 } // NaN is not
+	inRange := func(rps float64) bool { return rps >= 1e-6 && rps <= 1e6 } // false for NaN
 	switch {
 	case o.Seeds < 1 || o.Seeds > most:
 		return cli.Usagef("--seeds %d: give 1 to %d", o.Seeds, most)
@@ -118,7 +120,7 @@ func checkFormat(word string) error {
 	return nil
 }
 
-// checkModes refuses flags of one way to run the verb that another does not heed.
+// checkModes returns an error for flags that have no effect with --list, --trace or --plot, or without --trace.
 func (o *Options) checkModes() error {
 	mode, ignored := "without --trace", []string{"every"}
 	switch {
@@ -155,7 +157,7 @@ func (o *Options) configs() ([]simulate.Named, error) {
 	cfgs := simulate.Strategies(names...)
 	for i := range cfgs {
 		c := &cfgs[i].Config
-		// The floor is policy that nobody asked for here: it gives way to the start.
+		// Nobody has chosen the minimum rate here, so it gives way to the rate at the start.
 		c.InitialRPS, c.MaxRPS, c.MinRPS = o.Rate, o.MaxRate, min(c.MinRPS, o.Rate)
 	}
 	return cfgs, nil
@@ -178,7 +180,7 @@ func (o *Options) scenarios() ([]simulate.Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Duration > 0 { // Select gives copies
+	if o.Duration > 0 { // Select has returned copies
 		for i := range scs {
 			scs[i].Duration = o.Duration
 		}
@@ -186,7 +188,8 @@ func (o *Options) scenarios() ([]simulate.Scenario, error) {
 	return scs, nil
 }
 
-// nearScenarios lists the first names that go on where the pattern ends, or else the one that is a slip away.
+// nearScenarios returns a hint with the first names that begin with the pattern, or else with the name most like it; ""
+// if there are none.
 func nearScenarios(pattern string) string {
 	all := simulate.Names(simulate.Scenarios())
 	names := slices.DeleteFunc(slices.Clone(all), func(name string) bool {
@@ -220,7 +223,7 @@ func (o *Options) writeList(scs []simulate.Scenario) error {
 	return err
 }
 
-// columns is how wide a table may be: a terminal's width, and any in a file, where nothing wraps.
+// columns returns the width of a table: that of the terminal, or more than enough for a file, where nothing wraps.
 func (o *Options) columns() int {
 	const wide = 1000
 	if cli.IsTerminal(o.Out) {
@@ -229,13 +232,13 @@ func (o *Options) columns() int {
 	return wide
 }
 
-// interrupted is the end of a run that was asked to end. What is done has been shown.
+// interrupted says how far an interrupted command came, and returns the error with its exit code.
 func (o *Options) interrupted(format string, args ...any) error {
 	cli.Say(o.Err, "interrupted: "+format+"\n", args...)
 	return &cli.Error{Code: cli.CodeInterrupted}
 }
 
-// runPlot draws one scenario under each strategy, one below the other.
+// runPlot draws one scenario under each strategy, in panels one below the other.
 func (o *Options) runPlot(ctx context.Context, scs []simulate.Scenario, cfgs []simulate.Named) error {
 	if len(scs) != 1 {
 		return cli.Usagef("--plot draws one scenario: give a PATTERN for one, such as S1a, and not %d", len(scs))
@@ -267,11 +270,11 @@ func (o *Options) runPlot(ctx context.Context, scs []simulate.Scenario, cfgs []s
 	return nil
 }
 
-// plotPoints is how many a line has at most: about one for each pixel.
+// plotPoints is the number of points of a line, at most: about one per pixel.
 const plotPoints = 900
 
-// panel draws moments. What the host would admit and what is planned are as at the end of each, what was admitted is
-// the mean. What there is none of is not in the legend.
+// panel draws moments. The capacity of the host and the planned rate are those at the end of each moment, the admitted
+// rate is its mean. If there is no planned rate, the legend leaves it out.
 func panel(title string, moments []moment) plot.Panel {
 	p := plot.Panel{Title: title}
 	capacity := plot.Line{Name: "the host would admit", Style: plot.Area}
@@ -282,7 +285,7 @@ func panel(title string, moments []moment) plot.Panel {
 		from, to := inSeconds(m.From), inSeconds(m.To)
 		capacity.Points = append(capacity.Points, plot.Point{At: from, Value: m.Capacity})
 		admitted.Points = append(admitted.Points, plot.Point{At: from, Value: float64(m.Admitted) / (m.To - m.From)})
-		now := math.NaN() // the one who knows the server has no rate
+		now := math.NaN() // the oracle has no planned rate
 		if m.Rate > 0 {
 			now, planned = m.Rate, true
 		}

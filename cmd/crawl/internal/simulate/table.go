@@ -27,10 +27,10 @@ Hosts at one address (S23) are counted together.
 Oracle is no strategy. It knows the server: what it reaches can be reached.
 `
 
-// announced are so many runs that somebody may not want to wait for them: a second's worth, or more.
+// announced is the number of runs from which the command says how many there are: they take a second or more.
 const announced = 50
 
-// runTable compares the strategies and prints what came of it, also when it is interrupted.
+// runTable compares the strategies and prints the results, also those of an interrupted comparison.
 func (o *Options) runTable(ctx context.Context, scs []simulate.Scenario, cfgs []simulate.Named) error {
 	clk := clock.System()
 	began := clk.Now()
@@ -43,7 +43,7 @@ func (o *Options) runTable(ctx context.Context, scs []simulate.Scenario, cfgs []
 		Scenarios: scs, Configs: cfgs, Seeds: o.Seeds, Seed: o.Seed, OnRun: showRuns(term, clk),
 	}.Run(ctx)
 	term.Clear()
-	// Nothing but the end of ctx leaves rows to show.
+	// If Run returns rows with an error, then ctx has ended.
 	stopped := err != nil && errors.Is(err, ctx.Err())
 	if err != nil && !stopped {
 		return err
@@ -72,7 +72,8 @@ func (o *Options) runTable(ctx context.Context, scs []simulate.Scenario, cfgs []
 	return nil
 }
 
-// showRuns says on a terminal how many runs are over. It may be called by many goroutines.
+// showRuns returns a function that shows on a terminal how many runs are done. It is safe for concurrent use. Without a
+// terminal it is nil.
 func showRuns(term *cli.Terminal, clk clock.Clock) func(done, total int) {
 	if !term.Live() {
 		return nil
@@ -80,7 +81,7 @@ func showRuns(term *cli.Terminal, clk clock.Clock) func(done, total int) {
 	var mu sync.Mutex // guards shown
 	shown := clk.Now()
 	return func(done, total int) {
-		// What is due is decided under the lock and shown after it: the terminal may block.
+		// Whether to show is decided under the lock, and shown after it, because the terminal may block.
 		mu.Lock()
 		due := clk.Since(shown) >= cli.StatusEvery
 		if due {
@@ -93,11 +94,11 @@ func showRuns(term *cli.Terminal, clk clock.Clock) func(done, total int) {
 	}
 }
 
-// writeTable is for people. Of a comparison that was stopped it has the rows in which there is something.
+// writeTable writes the table for people. If the comparison was interrupted, it leaves out rows without a result.
 func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped bool) error {
 	t := cli.Rows{{Title: "scenario", Left: true}}
 	for _, c := range cfgs {
-		// Where there is no room for both, what lasts is worth more.
+		// On a narrow screen the column of the first minute is dropped, because the rest of the run matters more.
 		t = append(t, cli.Column{Title: c.Name + " 1st min", Left: true, Keep: 1}, cli.Column{Title: "then", Left: true})
 	}
 	t = append(t, cli.Column{Title: "the host", Left: true})
@@ -115,7 +116,7 @@ func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped
 		}
 		t.Row(append(texts, row.Scenario.Doc)...)
 	}
-	if shown > 1 && !stopped { // means over different hosts would not compare
+	if shown > 1 && !stopped { // means over different sets of hosts do not compare
 		texts := []string{"mean"}
 		for c := range cfgs {
 			first, steady := simulate.Means(rows, c)
@@ -133,7 +134,8 @@ func (o *Options) writeTable(rows []simulate.Row, cfgs []simulate.Named, stopped
 	return err
 }
 
-// writeTableJSON is for programs: every run by itself, as means can be taken of those and not the other way round.
+// writeTableJSON writes the results for programs: each run by itself, because a program can compute means from runs,
+// but not runs from means.
 func (o *Options) writeTableJSON(rows []simulate.Row, _ []simulate.Named, stopped bool) error {
 	doc := tableJSON{Scenarios: make([]rowJSON, 0, len(rows)), Interrupted: stopped}
 	for i := range rows {
@@ -146,15 +148,15 @@ func (o *Options) writeTableJSON(rows []simulate.Row, _ []simulate.Named, stoppe
 	return cli.WriteJSON(o.Out, doc)
 }
 
-// tableJSON is a comparison. Like the records, it keeps the names of its fields: a script that plots it must not
-// break with a release.
+// tableJSON is a comparison. Like those of records, the names of its fields are stable, so that a script that plots it
+// works with later versions.
 type tableJSON struct {
 	Interrupted bool      `json:"interrupted"` // runs are missing
 	Scenarios   []rowJSON `json:"scenarios"`
 }
 
-// rowJSON is a scenario and its runs, one strategy after another and each by its seeds. The flat list is what data
-// frames are made from.
+// rowJSON is a scenario and its runs, in the order of the strategies and then of the seeds. The list is flat, for data
+// frames.
 type rowJSON struct {
 	scenarioJSON
 	Runs []resultJSON `json:"runs"` // empty if none was done
@@ -162,17 +164,17 @@ type rowJSON struct {
 
 type scenarioJSON struct {
 	Name     string  `json:"name"`             // for PATTERN
-	Doc      string  `json:"doc"`              // the host in a line
-	Duration float64 `json:"duration_seconds"` // of a run; --duration may have set it
-	Hosts    int     `json:"hosts"`            // at one address; all figures are of all of them together
+	Doc      string  `json:"doc"`              // the host in one line
+	Duration float64 `json:"duration_seconds"` // of a run, as --duration may set it
+	Hosts    int     `json:"hosts"`            // at one address; all figures are for all of them together
 }
 
-// describeScenario takes what can be told: a scenario is funcs beside that.
+// describeScenario returns what JSON can hold of a scenario, whose other fields are functions.
 func describeScenario(sc *simulate.Scenario) scenarioJSON {
 	return scenarioJSON{sc.Name, sc.Doc, sc.Length().Seconds(), max(1, sc.Hosts)}
 }
 
-// resultJSON is a run: what simulate.Result says, its durations in seconds and null for what never happened.
+// resultJSON is a run: the fields of simulate.Result, with durations in seconds, and null for what never happened.
 type resultJSON struct {
 	Strategy string   `json:"strategy"`
 	Seed     uint64   `json:"seed"`
@@ -180,19 +182,19 @@ type resultJSON struct {
 	Steady   spanJSON `json:"then"`
 	TimeTo90 *float64 `json:"time_to_90_percent_seconds"` // of the capacity
 	Reaction *float64 `json:"reaction_seconds"`           // longest, from a drop of the capacity until no more is sent
-	Recovery *float64 `json:"recovery_seconds"`           // longest, from a rise until 90 % of it
+	Recovery *float64 `json:"recovery_seconds"`           // longest, from a rise of the capacity until 90 % of it is used
 	P95      float64  `json:"p95_seconds"`                // latency after the first minute
 	simulate.Counts
-	Merged   *float64 `json:"paced_as_one_seconds"` // until several hosts were, for the first time; null for one host too
-	Evenness *float64 `json:"evenness"`             // of what several hosts got after the first minute, Jain's index: 1 for equal shares; null for one host
+	Merged   *float64 `json:"paced_as_one_seconds"` // until several hosts were first paced as one; null for a single host
+	Evenness *float64 `json:"evenness"`             // see simulate.Result; null for a single host
 }
 
-// spanJSON counts the requests that reached the host in a part of a run. The shares could be computed, but everybody
-// would have to look up how.
+// spanJSON counts the requests that reached the host in a part of a run. It includes the shares, so that nobody has to
+// look up how to compute them.
 type spanJSON struct {
 	simulate.Span
-	Utilisation  float64 `json:"utilisation"`   // admitted over capacity
-	RefusedShare float64 `json:"refused_share"` // of what was sent
+	Utilisation  float64 `json:"utilisation"`   // admitted divided by capacity
+	RefusedShare float64 `json:"refused_share"` // refused divided by sent
 }
 
 func describeResult(r *simulate.Result) resultJSON {
@@ -201,7 +203,7 @@ func describeResult(r *simulate.Result) resultJSON {
 		TimeTo90: orNull(r.TimeTo90), Reaction: orNull(r.Reaction), Recovery: orNull(r.Recovery),
 		P95: r.P95.Seconds(), Counts: r.Counts,
 	}
-	if r.Merged > 0 { // of several hosts
+	if r.Merged > 0 { // zero for a single host
 		d.Merged, d.Evenness = orNull(r.Merged), &r.Evenness
 	}
 	return d
@@ -216,14 +218,14 @@ func orNull(d time.Duration) *float64 {
 	return new(d.Seconds())
 }
 
-// FleetOptions is `crawl simulate fleet` with its flags.
+// FleetOptions are the flags of `crawl simulate fleet`.
 type FleetOptions struct {
 	cli.Streams
 	Processes, Format string
 	Cfg               fleet.Config
 }
 
-// Run runs the model for each size of a fleet and writes the table.
+// Run runs the model for each size of the fleet and writes the table.
 func (o *FleetOptions) Run() error {
 	if err := checkFormat(o.Format); err != nil {
 		return err
@@ -263,7 +265,7 @@ func fleetColumns(all []fleet.Result) cli.Rows {
 	return t
 }
 
-// short is a number of three digits or so.
+// short returns a number with about three digits and a unit prefix.
 func short(x float64) string {
 	for _, u := range []struct {
 		at   float64
@@ -276,7 +278,7 @@ func short(x float64) string {
 	return fmt.Sprintf("%.3g", x)
 }
 
-// days is a duration in the largest unit that makes sense.
+// days returns a duration in the largest fitting unit.
 func days(s float64) string {
 	switch day := 24 * time.Hour.Seconds(); {
 	case s >= day:

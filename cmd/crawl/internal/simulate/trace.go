@@ -25,41 +25,41 @@ of all together; circuit and reason are the first one's.
 `
 
 const (
-	// sameRate is how far, as a share, the rate may move before it is worth a line: an eye that follows a column sees
-	// no less.
+	// sameRate is how far, as a share, the rate may move without a line of its own. A reader of the column notices no
+	// less.
 	sameRate = 0.2
-	// longestLine bounds how long nothing is said: a quarter of an hour in which nothing happens is fifteen lines.
+	// longestLine is how much time a line covers at most: a quarter of an hour without events is fifteen lines.
 	longestLine = time.Minute
-	// shortestLine is from the second minute on, when the search is over: a rate that swings for the rest of the run
-	// is told as a swing and not point by point.
+	// shortestLine is how much time a line covers at least from the second minute on, when the search is over. So a
+	// rate that swings for the rest of the run does not fill the trace.
 	shortestLine = 5 * time.Second
 )
 
-// moment is a line of a trace: one or more seconds of a run, all counts being of all of them. It keeps the names of
-// its fields as tableJSON does. A program that wants every second asks for --every 1s.
+// moment is a line of a trace: one or more seconds of a run. Its counts are for all of them. The names of its fields
+// are stable, as those of tableJSON. A program that needs every second uses --every 1s.
 type moment struct {
-	From      float64         `json:"from_seconds"`        // of the run
-	To        float64         `json:"to_seconds"`          // where the next line begins
-	Capacity  float64         `json:"capacity_per_second"` // of the last second
+	From      float64         `json:"from_seconds"`        // seconds since the start of the run
+	To        float64         `json:"to_seconds"`          // the From of the next line
+	Capacity  float64         `json:"capacity_per_second"` // in the last second
 	Rate      float64         `json:"rate_per_second"`     // planned at the end; zero if there is no plan
-	Sent      int             `json:"sent"`                // that reached the host, and so the next three
+	Sent      int             `json:"sent"`                // to the host; the next three are parts of it
 	Admitted  int             `json:"admitted"`
 	Refused   int             `json:"refused"`
 	Failed    int             `json:"failed"`
-	Circuit   breaker.State   `json:"circuit"` // at the end, and so the rest
+	Circuit   breaker.State   `json:"circuit"` // at the end, like the rest
 	LimitedBy ratelimit.Limit `json:"limited_by"`
 	Reason    string          `json:"reason"`
 }
 
-// thinner makes moments of seconds: none is lost, and those in which nothing changes are told together.
+// thinner combines seconds to moments: it loses none, and puts those without changes into one moment.
 type thinner struct {
-	every time.Duration // length of all moments; zero means until something changes
+	every time.Duration // length of each moment; zero means until something changes
 	told  []moment
 
-	pending moment // to is where the last second ended; from is to if there is none
+	pending moment // its To is where the last second ended; From equals To if it is empty
 }
 
-// add takes the next second of the run.
+// add adds the next second of the run.
 func (t *thinner) add(s simulate.Second) {
 	m := &t.pending
 	m.To = (s.At + time.Second).Seconds()
@@ -74,8 +74,8 @@ func (t *thinner) add(s simulate.Second) {
 	}
 }
 
-// news reports whether the moment up to now has something to tell. A trickle of refusals and failures is told once:
-// what it does to the rate is news again. What the host does is told at once, and in the second in which it does it.
+// news reports whether the pending moment is worth a line of its own. A continuing trickle of refusals and failures is
+// not, but its effect on the rate is. A change of the host's capacity always is, in the second in which it happens.
 func (t *thinner) news() bool {
 	if len(t.told) == 0 {
 		return true
@@ -91,7 +91,7 @@ func (t *thinner) news() bool {
 		now.Refused+now.Failed > 0 && last.Refused+last.Failed == 0
 }
 
-// flush tells what has not been told.
+// flush makes a line of the pending moment, unless it is empty.
 func (t *thinner) flush() {
 	if now := t.pending; now.To > now.From {
 		t.told = append(t.told, now)
@@ -103,14 +103,14 @@ func (o *Options) runTrace(ctx context.Context, scs []simulate.Scenario, cfgs []
 	if len(scs) != 1 {
 		return cli.Usagef("--trace shows one run: give a PATTERN for one scenario, such as S1a, and not %d", len(scs))
 	}
-	lines := thinner{every: o.Every, told: []moment{}} // null would be no list
+	lines := thinner{every: o.Every, told: []moment{}} // not nil, which would be null in JSON
 	run := simulate.Simulation{Scenario: scs[0], Config: cfgs[0].Config, Seed: o.Seed, OnSecond: lines.add}
 	result, err := run.Run(ctx)
 	stopped := err != nil && errors.Is(err, ctx.Err())
 	if err != nil && !stopped {
 		return err
 	}
-	lines.flush() // the last seconds had no news
+	lines.flush() // the last seconds
 	if o.asJSON {
 		doc := traceJSON{
 			scenarioJSON: describeScenario(&run.Scenario), Strategy: run.Config.Strategy, Seed: run.Seed, Interrupted: stopped, Moments: lines.told,
@@ -137,23 +137,23 @@ func (o *Options) runTrace(ctx context.Context, scs []simulate.Scenario, cfgs []
 	return cli.Output(err)
 }
 
-// traceColumns is the table for people. Columns that say nothing go: a host that never fails, a circuit that never
-// opens.
+// traceColumns returns the table for people. It drops columns that say nothing: failures of a host that never fails,
+// and a circuit that never opens.
 func traceColumns(moments []moment) cli.Rows {
 	table := cli.Columns("until", "host/s", "rate/s=-", "admitted/s", "refused", "failed=0", "<circuit=closed", "<reason")
 	for i := range moments {
 		m := &moments[i]
-		rate := cli.OrUnknown(m.Rate > 0, perSecond(m.Rate)) // the one who knows the server has no rate
+		rate := cli.OrUnknown(m.Rate > 0, perSecond(m.Rate)) // the oracle has no planned rate
 		table.Row(cli.Seconds(m.To), perSecond(m.Capacity), rate, perSecond(float64(m.Admitted)/(m.To-m.From)),
 			cli.Count(m.Refused), cli.Count(m.Failed), m.Circuit.String(), m.Reason)
 	}
 	return table
 }
 
-// perSecond is a rate with the digits that tell it from another: 0.25, 12.3, 140.
+// perSecond returns a rate with a fitting number of digits: 0.25, 12.3, 140.
 func perSecond(rps float64) string {
 	switch {
-	case rps == 0 || rps >= 99.95: // what would be rounded to 100.0 is 100
+	case rps == 0 || rps >= 99.95: // so that 99.95 is 100 and not 100.0
 		return fmt.Sprintf("%.0f", rps)
 	case rps >= 9.995:
 		return fmt.Sprintf("%.1f", rps)
@@ -161,12 +161,12 @@ func perSecond(rps float64) string {
 	return fmt.Sprintf("%.2f", rps)
 }
 
-// traceJSON is one run. It keeps the names of its fields as tableJSON does.
+// traceJSON is one run. The names of its fields are stable, as those of tableJSON.
 type traceJSON struct {
 	scenarioJSON
 	Strategy    string      `json:"strategy"`
 	Seed        uint64      `json:"seed"`
-	Interrupted bool        `json:"interrupted"` // it did not come to its end
-	Moments     []moment    `json:"moments"`     // without gaps, from the beginning on
+	Interrupted bool        `json:"interrupted"` // the run did not reach its end
+	Moments     []moment    `json:"moments"`     // without gaps, from the start
 	Result      *resultJSON `json:"result"`      // null if it was interrupted
 }

@@ -26,18 +26,18 @@ type Report struct {
 	Status      int    `json:"status"`
 	ContentType string `json:"content_type,omitempty"`
 	Bytes       int    `json:"bytes"`
-	// Scripts says that the page has little text and several scripts, which may make what a browser shows.
+	// Scripts says that the page has little text and several scripts, which may generate what a browser shows.
 	Scripts bool `json:"scripts,omitempty"`
 	*items.Tried
 }
 
 const (
-	littleText  = 500 // bytes; pages of lists have more
+	littleText  = 500 // bytes; pages with lists have more
 	someScripts = 2
-	longestLine = 200 // of a value that is shown
+	longestLine = 200 // bytes of a value that is shown
 )
 
-// Run fetches the page and tries the rules on it. Redirects are followed.
+// Run fetches the page, follows its redirects, and tries the rules on it.
 func Run(ctx context.Context, o crawl.Options, rules *items.Rules, url string) (*Report, error) {
 	o.Depth, o.MaxPages, o.StateDir, o.Fleet = -1, 0, "", crawl.FleetOptions{}
 	o.Extract.Fields, o.Traces, o.Output = nil, crawl.TracesOptions{}, crawl.OutputOptions{}
@@ -105,7 +105,7 @@ func look(p *crawl.Page, rules *items.Rules) (*Report, error) {
 	return r, err
 }
 
-// Write tells people.
+// Write writes the report for people, wrapped to columns.
 func (r *Report) Write(w io.Writer, columns int) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: status %d, %s, %s\n", r.URL, r.Status, r.ContentType, cli.Size(int64(r.Bytes)))
@@ -168,7 +168,7 @@ func (r *Report) kind(b *strings.Builder, k items.TriedKind) {
 	tell(b, k.Fields, false)
 }
 
-// tell says which fields are missing, and where, and with values what there is.
+// tell writes which fields are missing and where. With values it also writes the values that were found.
 func tell(b *strings.Builder, all []items.TriedField, values bool) {
 	for _, f := range all {
 		switch {
@@ -202,7 +202,7 @@ func clip(s string) string {
 	return s
 }
 
-// wrapped breaks lines that are too long for a screen.
+// wrapped wraps the lines of a text that are too long.
 func wrapped(s string, columns int) string {
 	var b strings.Builder
 	for line := range strings.Lines(s) {
