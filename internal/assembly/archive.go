@@ -13,8 +13,7 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// ArchiveConfig says where exchanges are archived, and how: that of the package crawl, which says what each field
-// means.
+// ArchiveConfig says where and how exchanges are archived. Package crawl documents the fields.
 type ArchiveConfig struct {
 	Dir      string
 	File     bool
@@ -24,7 +23,7 @@ type ArchiveConfig struct {
 	GoOn     bool
 }
 
-// OpenArchive opens a directory for web archives, WARC/1.1 files with an index beside each, or one such file.
+// OpenArchive opens a directory for web archives (WARC/1.1 files with an index beside each), or one such file.
 func OpenArchive(cfg ArchiveConfig) (record.Durable, error) {
 	s := &cfg.Settings.WARC
 	wc := warc.Config{
@@ -43,14 +42,14 @@ func OpenArchive(cfg ArchiveConfig) (record.Durable, error) {
 		wc.Existing = sink.Append
 	}
 	w, err := warc.Open(cfg.Dir, wc)
-	if err != nil { // a nil Writer would be a Durable that is not nil
+	if err != nil { // a nil *Writer would make the interface non-nil
 		return nil, err
 	}
 	return w, nil
 }
 
-// secrets knows, beside the names that look like it, which fields of requests are for one host alone, or have their
-// values from the environment.
+// secrets returns what redacts requests: header fields with names that look like secrets, and those that are for one
+// host alone or get their values from the environment.
 func secrets(s *Settings) *redact.Redactor {
 	lines := slices.DeleteFunc(slices.Clone(s.Fetch.Headers), func(line string) bool { return !access.Expands(line) })
 	for i := range s.Hosts {
@@ -70,12 +69,12 @@ func hostname() string {
 	return name
 }
 
-// unarchived are the sections of the settings that say nothing of what was crawled: names of files here, and how people
-// are told.
+// unarchived are the sections of the settings that say nothing about what was crawled: names of local files, and how
+// people are informed.
 var unarchived = []string{"seeds", "output", "warc", "state", "frontier", "stats", "listen", "log", "fleet"}
 
-// archiveInfo is what each file tells of who wrote it, in the names of the standard, and of the settings in a name of
-// ours.
+// archiveInfo returns what each archive file says about who wrote it, in fields of the standard, and about the
+// settings, in a field of our own.
 func archiveInfo(cfg *ArchiveConfig) []warc.Field {
 	s := &cfg.Settings
 	robots, product := "obey", config.Product

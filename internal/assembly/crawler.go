@@ -32,15 +32,15 @@ import (
 // Homepage is where operators can read what Treadlight is.
 const Homepage = "https://github.com/treadlight/crawl"
 
-// The ends of a crawl that a caller may want to tell apart.
+// Errors of a crawl that a caller may want to distinguish.
 var (
 	ErrSeed        = errors.New("not a usable seed")
 	ErrUnreachable = errors.New("no seed could be reached")
 	ErrBlocked     = errors.New("only blocked hosts remain")
 )
 
-// Config is what a [Crawler] is built from: that of the package crawl, which says what each field means, and what
-// tests need.
+// Config is what a [Crawler] is built from: the Config of package crawl, which documents the fields, and what tests
+// need.
 type Config struct {
 	Settings
 
@@ -54,24 +54,24 @@ type Config struct {
 	Sinks    []record.Sink
 	Archives []record.Sink
 	Kept     *State         // nil: New makes a state if the settings name a directory
-	Shared   *polite.Shared // nil: the crawl has a limiter of its own, by its settings
+	Shared   *polite.Shared // nil: the crawl has a limiter of its own, according to its settings
 	Join     bool
 	Began    time.Time
 	Version  string
-	Log      *slog.Logger // nil: nobody is told
+	Log      *slog.Logger // nil: nothing is logged
 
-	// Dial, if set, makes connections in place of the network, for tests in memory. The addresses that it reaches are
-	// not checked.
+	// Dial, if set, makes connections in place of the network, for tests in memory. The addresses that it connects to
+	// are not checked.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Lookup, if set, finds the addresses of a host each time that it is connected to, for tests with names of their
+	// Lookup, if set, looks up the addresses of a host before each connection to it, for tests with host names of their
 	// own.
 	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Settings is everything a configuration file can set.
+// Settings is everything that a configuration file can set.
 type Settings = config.Config
 
-// DefaultConfig is that of a polite crawl.
+// DefaultConfig returns the configuration of a polite crawl.
 func DefaultConfig() Config { return Config{Settings: config.Default()} }
 
 // Crawler is one crawl. Its methods are safe for concurrent use.
@@ -81,24 +81,24 @@ type Crawler struct {
 	clk      clock.Clock
 	scope    *scope.Scope
 	limiter  *ratelimit.AdaptiveRateLimiter
-	member   *polite.Member // of Config.Shared; nil: the limiter is the crawl's own
+	member   *polite.Member // of Config.Shared; nil means that the limiter is the crawl's own
 	client   *fetch.Client
 	policies *policies
 	pipe     *pipeline.Pipeline
 	meter    Meter  // nil without a console
-	tracer   Tracer // nil: nothing is traced
-	state    *State // nil: the crawl is not kept
-	fleet    Fleet  // nil: this process is alone
+	tracer   Tracer // nil means that nothing is traced
+	state    *State // nil means that the crawl keeps no state
+	fleet    Fleet  // nil means that this process is alone
 	id       *identity
-	session  *session.Session  // nil: there is no login
-	renderer pipeline.Renderer // nil: pages are read as they come
+	session  *session.Session  // nil means that there is no login
+	renderer pipeline.Renderer // nil means that pages are not rendered
 	named    named
 	changes  changes
 
-	pauses  <-chan struct{} // a host has asked for a pause that is worth saving; nil: nothing is saved
+	pauses  <-chan struct{} // receives when a host has demanded a pause worth saving; nil means that nothing is saved
 	early   earlySeeds
 	began   atomic.Bool
-	stopped context.Context // ends with Stop
+	stopped context.Context // ends at Stop
 	stop    context.CancelFunc
 }
 
@@ -124,9 +124,9 @@ func New(cfg Config) (*Crawler, error) {
 		return nil, err
 	}
 	if cfg.Listen.Addr != "" {
-		c.meter.Start() // before the first request, which may come before whoever looks
+		c.meter.Start() // before the first request, which may come before the console is opened
 	}
-	if c.state == nil && cfg.State.Dir != "" { // which validation keeps apart from a fleet
+	if c.state == nil && cfg.State.Dir != "" { // validation permits no fleet beside a state
 		c.state, err = NewState(StateConfig{Dir: cfg.State.Dir, Overwrite: cfg.Output.Overwrite, Version: cfg.Version, Log: cfg.Log})
 		if err != nil {
 			return nil, err
@@ -149,8 +149,8 @@ func New(cfg Config) (*Crawler, error) {
 	return nil, err
 }
 
-// Close gives up the state of a Crawler whose Run was not called, or its place in a job. After that, and without
-// either, it does nothing.
+// Close gives up the state, or the place in a job, of a Crawler whose Run was not called. Otherwise, and in further
+// calls, it does nothing.
 func (c *Crawler) Close() error {
 	if !c.began.Load() {
 		c.member.Leave()
@@ -212,7 +212,7 @@ func (c *Crawler) build() (err error) {
 	return err
 }
 
-// buildLimiter makes the limiter, whose budgets are those of the whole job in a fleet.
+// buildLimiter makes the limiter. In a fleet its budgets are those of the whole job.
 func (c *Crawler) buildLimiter() (err error) {
 	lc := LimiterConfig(&c.cfg.Settings)
 	lc.OnEvent = c.cfg.OnEvent
@@ -247,7 +247,8 @@ func (c *Crawler) buildLimiter() (err error) {
 	return err
 }
 
-// Check reports whether every seed is a URL to begin from. The error joins one [ErrSeed] for each that is not.
+// Check reports whether every seed is a URL that a crawl can begin with. The error joins one [ErrSeed] for each that is
+// not.
 func Check(seeds ...string) error {
 	_, err := parseSeeds(seeds)
 	return err
@@ -276,8 +277,8 @@ func (c *Crawler) Run(ctx context.Context, seeds ...string) error {
 	return c.start(ctx, nil, seeds, nil)
 }
 
-// RunSeq is Run with more seeds behind the first, that come as the crawl goes. One of them that is no URL is logged and
-// left out.
+// RunSeq is like Run, with more seeds after the first ones, which are read while the crawl runs. A later seed that is
+// no URL is logged and left out.
 func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...string) error {
 	return c.start(ctx, nil, first, func(yield func(canonical.URL) bool) {
 		for s := range more {
@@ -294,8 +295,8 @@ func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...st
 	})
 }
 
-// start lets one run have the crawler: another one must not get as far as run, which at its end closes the client of
-// both. A nil later says that there are no more seeds.
+// start runs the crawl, and ensures that it runs once: a second run must not get further, as its end would close the
+// client of both. A nil later means that there are no more seeds.
 func (c *Crawler) start(ctx context.Context, loop chan<- *pipeline.Page, first []string, later iter.Seq[canonical.URL]) error {
 	urls, err := parseSeeds(first)
 	if err != nil {
@@ -337,7 +338,7 @@ func (c *Crawler) start(ctx context.Context, loop chan<- *pipeline.Page, first [
 	}
 	urls, err = c.resume(starting, urls, early, later != nil)
 	if starting.Err() != nil && errors.Is(err, starting.Err()) {
-		err = ctx.Err() // else the pipeline ends at once, and says why
+		err = ctx.Err() // if ctx has not ended, the pipeline ends at once and says why
 	}
 	if err == nil {
 		err = c.crawl(ctx, c.noteSeeded(ctx, chain(urls, later)))
@@ -345,7 +346,7 @@ func (c *Crawler) start(ctx context.Context, loop chan<- *pipeline.Page, first [
 	return c.state.end(err)
 }
 
-// giveUp ends a crawl that cannot begin.
+// giveUp releases what a crawl holds that cannot begin.
 func (c *Crawler) giveUp(err error) error {
 	switch {
 	case c.fleet != nil:
@@ -356,8 +357,9 @@ func (c *Crawler) giveUp(err error) error {
 	return err
 }
 
-// starting is ctx for what comes before the crawl itself. It ends also with Stop, and when MaxTime is over, which
-// counts from now or from Config.Began. That of a fleet counts from when its job was made.
+// starting returns a context for what precedes the crawl itself. It ends with ctx, at Stop, and when MaxTime is over,
+// counted from now or from Config.Began. In a fleet MaxTime does not end it, since it is counted from when the job was
+// made.
 func (c *Crawler) starting(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(c.stopped, cancel)
@@ -376,7 +378,8 @@ func (c *Crawler) starting(ctx context.Context) (context.Context, context.Cancel
 	return ctx, func() { stop(); cancel() }
 }
 
-// admitSeeds takes all of them into the scope before the first page is judged by them, and allows what they name.
+// admitSeeds adds all seeds to the scope before the first page is checked against it, and allows the private addresses
+// that they name.
 func (c *Crawler) admitSeeds(ctx context.Context, seeds []canonical.URL, early []pipeline.Seed) {
 	seeds = slices.Clone(seeds)
 	for _, s := range early {
@@ -401,7 +404,7 @@ func chain(first []canonical.URL, later iter.Seq[canonical.URL]) iter.Seq[canoni
 	}
 }
 
-// crawl runs the pipeline, with what goes on beside it, and tells its end.
+// crawl runs the pipeline and what runs beside it, and returns how the crawl ended.
 func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
 	leave, err := c.startBeside(ctx)
 	if err != nil {
@@ -427,8 +430,8 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) erro
 		s, kept := c.pipe.Snapshot(), c.state
 		switch {
 		case s.Answered > 0, s.OutOfScope[scope.Excluded.String()] > 0:
-		case c.fleet != nil && !c.fleet.Unanswered(): // which is so of all of its processes or of none
-		// An earlier run had an answer, or there is nothing to ask for.
+		case c.fleet != nil && !c.fleet.Unanswered(): // the answer is the same for all processes
+		// An earlier run had a response, or there is nothing to request.
 		case kept != nil && (kept.pages > 0 || kept.resumed && kept.store.Left().Queued == 0):
 		case given == 0:
 			return fmt.Errorf("%w: none was given", ErrSeed)
@@ -442,18 +445,18 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) erro
 	return nil
 }
 
-// Stop ends a crawl in order: nothing new is begun, and what is under way is finished, or cancelled when the Grace of
+// Stop ends a crawl in order: nothing new is begun, and what is in flight is finished, or canceled when the Grace of
 // the settings is over.
 func (c *Crawler) Stop() {
 	c.stop()
 	c.pipe.Stop()
 }
 
-// Halted is closed when no more seeds are wanted.
+// Halted returns a channel that is closed when no more seeds are accepted.
 func (c *Crawler) Halted() <-chan struct{} { return c.pipe.Halted() }
 
-// Stopping is closed when the crawl is to end within the Grace of the settings.
+// Stopping returns a channel that is closed when the crawl is to end within the Grace of the settings.
 func (c *Crawler) Stopping() <-chan struct{} { return c.pipe.Stopping() }
 
-// Snapshot tells the state of the crawl, at any time before, during and after it.
+// Snapshot returns the state of the crawl. It may be called before, during and after the crawl.
 func (c *Crawler) Snapshot() pipeline.Snapshot { return c.pipe.Snapshot() }

@@ -13,7 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/robots"
 )
 
-// Explanation is what a crawl makes of a URL, and why: that of the package crawl, which says what each field means.
+// Explanation says how a crawl treats a URL, and why. Package crawl documents the fields.
 type Explanation struct {
 	Input  string        `json:"input"`
 	Steps  []ExplainStep `json:"steps"`
@@ -33,13 +33,13 @@ type ExplainStep struct {
 	Why  string `json:"why"`
 }
 
-// ExplainScope is whether a link to the URL would be followed.
+// ExplainScope says whether a link to the URL would be followed.
 type ExplainScope struct {
 	In     bool   `json:"in"`
 	Reason string `json:"reason"`
 }
 
-// ExplainRobots is what the origin's robots.txt says.
+// ExplainRobots says what the origin's robots.txt says about the URL.
 type ExplainRobots struct {
 	Verdict      string   `json:"verdict"`
 	Reason       string   `json:"reason"`
@@ -50,7 +50,7 @@ type ExplainRobots struct {
 	Sitemaps     []string `json:"sitemaps,omitempty"`
 }
 
-// ExplainPace is what the settings say of the host's pace.
+// ExplainPace says what the settings say about the host's pace.
 type ExplainPace struct {
 	Rule        string  `json:"rule,omitempty"`
 	Strategy    string  `json:"strategy"`
@@ -63,7 +63,7 @@ type ExplainPace struct {
 	Quota       string  `json:"quota,omitempty"`
 }
 
-// ExplainConfig says what to explain, and by what: that of the package crawl, which says what each field means.
+// ExplainConfig says what to explain, and by which settings. Package crawl documents the fields.
 type ExplainConfig struct {
 	Config
 	Seeds   []string
@@ -71,11 +71,11 @@ type ExplainConfig struct {
 	Offline bool
 }
 
-// Explain tells what a crawl makes of some URLs, and why. An input that is no URL is an Explanation with an Error. The
-// error is about the settings or the seeds, or that of ctx.
+// Explain says how a crawl treats URLs, and why. For an input that is no URL it returns an Explanation with an Error.
+// The error is about the settings or the seeds, or is that of ctx.
 func Explain(ctx context.Context, cfg ExplainConfig, inputs ...string) ([]Explanation, error) {
 	cfg.State.Dir, cfg.Kept, cfg.Sinks, cfg.RateLimit.Remember = "", nil, nil, ""
-	cfg.Fleet = config.Default().Fleet // to explain is not to join
+	cfg.Fleet = config.Default().Fleet // explaining must not join the job
 	c, err := New(cfg.Config)
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func Explain(ctx context.Context, cfg ExplainConfig, inputs ...string) ([]Explan
 	return all, nil
 }
 
-// explainer explains with the parts of a crawler that is never run.
+// explainer explains with the parts of a crawler that never runs.
 type explainer struct {
 	*Crawler
 	cfg   *ExplainConfig
@@ -133,7 +133,7 @@ func (x *explainer) explain(ctx context.Context, input string) (Explanation, err
 	return e, err
 }
 
-// reach is the verdict on a link to u from a seed, or on u as a seed.
+// reach returns the scope decision about a link to u from a seed, or about u as a seed.
 func (x *explainer) reach(u canonical.URL) ExplainScope {
 	depth, reason := 1, "a link from a seed is followed"
 	if len(x.seeds) == 0 || x.seeds[u] {
@@ -166,7 +166,7 @@ func (x *explainer) pace(host string) ExplainPace {
 	return p
 }
 
-// capText is a cap in words; empty if there is none.
+// capText returns a cap in words; empty if there is none.
 func capText(c config.Cap) string {
 	switch {
 	case c.Permits == 0:
@@ -179,7 +179,7 @@ func capText(c config.Cap) string {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// robots judges by the robots.txt of the origin.
+// robots decides by the robots.txt of the origin.
 func (x *explainer) robots(ctx context.Context, u canonical.URL) (ExplainRobots, error) {
 	switch {
 	case x.cfg.Robots != nil:
@@ -193,7 +193,7 @@ func (x *explainer) robots(ctx context.Context, u canonical.URL) (ExplainRobots,
 	return x.judge(res, u), err
 }
 
-// judge puts what came of asking into words, and what the settings make of a Crawl-delay.
+// judge puts the result of requesting robots.txt into words, and says how the settings treat its Crawl-delay.
 func (x *explainer) judge(res robots.Result, u canonical.URL) ExplainRobots {
 	switch res.Kind {
 	case robots.Found:
@@ -227,7 +227,7 @@ func (x *explainer) judge(res robots.Result, u canonical.URL) ExplainRobots {
 	return r
 }
 
-// askRobots asks for the robots.txt of a URL's origin and follows where that has moved.
+// askRobots requests the robots.txt of a URL's origin and follows its redirects.
 func (x *explainer) askRobots(ctx context.Context, u canonical.URL) (robots.Result, error) {
 	x.named.add(ctx, u)
 	at, err := u.Resolve("/robots.txt")

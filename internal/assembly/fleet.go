@@ -14,34 +14,35 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// Fleets makes the part of a process in a crawl of several, which has the budgets of the limiter be those of all:
-// package fleet registers it.
+// Fleets makes this process's part in a fleet, and makes the budgets of the limiter those of the whole fleet. Package
+// fleet registers it.
 var Fleets = backend.New[func(*Crawler, *ratelimit.Config) (Fleet, error)]("a crawl that several processes share", "redis")
 
-// Fleet is this process's part in a crawl of several.
+// Fleet is this process's part in a crawl of several processes.
 type Fleet interface {
-	// Open makes the job of the settings, or joins it, once the crawl has a limiter and a scope.
+	// Open makes the job of the settings, or joins it. The crawl must have a limiter and a scope.
 	Open() error
-	// Join has the pipeline work on the job.
+	// Join configures the pipeline to work on the job.
 	Join(*pipeline.Config)
-	// Run does what operators say to all processes of the job, until ctx ends.
+	// Run carries out what operators want from all processes of the job, until ctx ends.
 	Run(ctx context.Context)
-	// Unanswered reports that no host has answered any process, as last heard.
+	// Unanswered reports whether no host has answered any process, as of the last heartbeat.
 	Unanswered() bool
-	// Figures asks nothing of anybody.
+	// Figures returns the figures of the job without a request.
 	Figures() frontier.JobFigures
-	// Opening is what the job has of a host and a port that users named; empty for nothing. SetOpening notes it, unless
-	// another process has before.
+	// Opening returns what the job has stored about a host and port that users named, or an empty string. SetOpening
+	// stores it, unless another process has done so before.
 	Opening(ctx context.Context, host string) (addrs string, err error)
 	SetOpening(ctx context.Context, host, addrs string) error
-	// End gives everything back at the end of a run that had this error. Of two the first counts.
+	// End gives everything back at the end of a run, and returns the error to end with: an earlier failure of the job,
+	// else the given error of the run, else that of closing.
 	End(error) error
 }
 
-// FleetError is trouble with a crawl of several processes or with its Redis.
+// FleetError is an error of a crawl of several processes or of its Redis.
 type FleetError struct {
 	Job string
-	Err error // says what is wrong; [ErrNoJob] if there is no such job
+	Err error // says what is wrong; [ErrNoJob] if the job does not exist
 }
 
 func (e *FleetError) Error() string {
@@ -56,7 +57,7 @@ func (e *FleetError) Error() string {
 
 func (e *FleetError) Unwrap() error { return e.Err }
 
-// ErrNoJob and ErrJobComplete are what a [FleetError] is if the job to join is not there, or has nothing left to do.
+// ErrNoJob and ErrJobComplete are in a [FleetError] if the job to join does not exist, or has nothing left to do.
 var (
 	ErrNoJob       = frontier.ErrNoJob
 	ErrJobComplete = frontier.ErrComplete
@@ -64,7 +65,7 @@ var (
 
 var flagsOfSet = map[string]string{"max_pages": "--max-pages N", "max_time": "--max-time TIME"}
 
-// fleetTerms names each setting of which the job has another value, and how to have the same.
+// fleetTerms names each setting that has another value in the job, and says how to get the same.
 func fleetTerms(e *frontier.TermsError) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "the job %s is crawled with other settings:", e.Job)
@@ -79,12 +80,13 @@ func fleetTerms(e *frontier.TermsError) string {
 	return b.String() + "\ngive the same settings, or name another job by --job"
 }
 
-// hearSeed lets in what the seed of another process lets in. It allows no private address: a client of the console may
-// have brought it. What the users of other processes have allowed is asked for when it is needed; see askFleet.
+// hearSeed admits a seed of another process to the scope. It allows no private address, as a client of the console may
+// have added the seed. Which addresses the users of other processes have allowed is requested when needed; see
+// askFleet.
 func (c *Crawler) hearSeed(url string, hops uint8) {
 	u, err := canonical.Parse(url)
 	if err != nil {
-		return // it was one where it came from
+		return // another version may have accepted it
 	}
 	if hops == 0 {
 		c.named.trust(u)

@@ -12,7 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 )
 
-// fileMemory is the file of ratelimit.remember, whose errors have the name of the setting.
+// fileMemory is the file of ratelimit.remember. Its errors name the setting.
 type fileMemory struct{ memory.Place }
 
 func (f fileMemory) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
@@ -23,7 +23,8 @@ func (f fileMemory) Load() ([]ratelimit.HostMemory, memory.Damage, error) {
 	return hosts, damage, err
 }
 
-// stateMemory is the state of the crawl. One that has failed ends the crawl and says so by itself.
+// stateMemory is the host memory in the state of the crawl. Save returns no error of a state that has failed, which
+// ends the crawl by itself.
 type stateMemory struct {
 	disk.Rates
 	state *State
@@ -41,7 +42,7 @@ func (m stateMemory) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemo
 	return nil
 }
 
-// memoryFiles are the file that the settings name; nothing if they name none, or nothing is paced.
+// memoryFiles returns the file that the settings name; none if they name none or if rates are not limited.
 func memoryFiles(r *config.RateLimit) ([]memory.Place, error) {
 	if r.Remember == "" || !r.Enabled() {
 		return nil, nil
@@ -50,8 +51,8 @@ func memoryFiles(r *config.RateLimit) ([]memory.Place, error) {
 	return []memory.Place{fileMemory{place}}, err
 }
 
-// CheckMemory reports what is wrong with the file of ratelimit.remember, as a run would. It changes nothing and returns
-// nil if there is no such file yet, or none is named.
+// CheckMemory returns the error that a run would have with the file of ratelimit.remember. It changes nothing, and
+// returns nil if no file is named or if it does not exist yet.
 func CheckMemory(s *Settings) error {
 	files, err := memoryFiles(&s.RateLimit)
 	if err != nil || len(files) == 0 {
@@ -61,8 +62,8 @@ func CheckMemory(s *Settings) error {
 	return err
 }
 
-// startBeside recalls what earlier crawls learned and starts what runs beside the crawl. What it returns ends that and
-// leaves what was learned to later crawls.
+// startBeside loads what earlier crawls learned, and starts what runs beside the crawl. leave ends that, and saves what
+// was learned for later crawls.
 func (c *Crawler) startBeside(ctx context.Context) (leave func(), err error) {
 	k := &memory.Keeper{Limiter: c.limiter, Clock: c.clk, Log: c.log, Pauses: c.pauses}
 	if c.state != nil && c.cfg.RateLimit.Enabled() {
@@ -79,7 +80,7 @@ func (c *Crawler) startBeside(ctx context.Context) (leave func(), err error) {
 	beside, stop := context.WithCancel(ctx)
 	var companions sync.WaitGroup
 	if c.member == nil {
-		companions.Go(func() { _ = c.limiter.Run(beside) }) // ends with beside, and has no other error
+		companions.Go(func() { _ = c.limiter.Run(beside) }) // it ends with beside, and has no other error
 	}
 	companions.Go(func() { k.Run(beside) })
 	if f := c.fleet; f != nil {
@@ -88,6 +89,6 @@ func (c *Crawler) startBeside(ctx context.Context) (leave func(), err error) {
 	return func() {
 		stop()
 		companions.Wait()
-		k.SaveLast(context.WithoutCancel(ctx)) // a crawl that is given up has learned as well
+		k.SaveLast(context.WithoutCancel(ctx)) // a canceled crawl has learned something too
 	}, nil
 }

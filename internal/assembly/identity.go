@@ -21,8 +21,8 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 )
 
-// identity is who a crawl is to hosts, and which way it takes to them: the section access of the settings, with the
-// files that it names read and the variables looked up.
+// identity is how a crawl identifies itself to hosts, and how it connects to them: the section access of the settings,
+// with the named files read and the variables looked up.
 type identity struct {
 	header      http.Header
 	table       *access.Table
@@ -34,8 +34,8 @@ type identity struct {
 	proxyFor    func(*url.URL) (*url.URL, error)
 }
 
-// identify reads what the settings name. The error joins one for each setting that is wrong, by its path, and has no
-// secret in it.
+// identify reads what the settings name. The error joins one error per wrong setting, by its path, and contains no
+// secret.
 func identify(cfg *Config, clk clock.Clock, lookup func(string) (string, bool)) (*identity, error) {
 	a, id := &cfg.Access, &identity{header: make(http.Header)}
 	r := &identityReader{cfg: cfg, lookup: lookup}
@@ -57,14 +57,14 @@ func identify(cfg *Config, clk clock.Clock, lookup func(string) (string, bool)) 
 	return id, errors.Join(r.errs...)
 }
 
-// identityReader reads the parts of an identity, and gathers all that is wrong with them.
+// identityReader reads the parts of an identity, and collects all errors.
 type identityReader struct {
 	cfg    *Config
 	lookup func(string) (string, bool)
 	errs   []error
 }
 
-// fail notes what is wrong with a setting, and reports whether anything is.
+// fail records what is wrong with a setting, if anything is, and reports whether anything is.
 func (r *identityReader) fail(path string, err error) bool {
 	if err != nil {
 		r.errs = append(r.errs, fmt.Errorf("%s: %w", path, err))
@@ -72,7 +72,7 @@ func (r *identityReader) fail(path string, err error) bool {
 	return err != nil
 }
 
-// expand puts variables into a text.
+// expand replaces the variables in a text. It reports false if it could not.
 func (r *identityReader) expand(path, s string) (string, bool) {
 	text, err := access.Expand(s, r.lookup)
 	return text, !r.fail(path, err)
@@ -93,10 +93,10 @@ func (r *identityReader) table() *access.Table {
 		if strings.HasPrefix(item, config.LoginWord) {
 			continue
 		}
-		match, auth, _ := access.CutLogin(item) // config has checked the form
+		match, auth, _ := access.CutLogin(item) // config has checked the format
 		cfg.Logins = append(cfg.Logins, access.Login{Match: match, Authorization: r.auth(fmt.Sprintf("access.auth[%d]", i), auth)})
 	}
-	// Rules for the pace alone hide others, but cost each request a look-up.
+	// Rules for the pace alone have no effect here but to hide others, and cost each request a lookup.
 	if slices.ContainsFunc(r.cfg.Hosts, func(h config.Host) bool { return h.HasAccess() }) {
 		for i := range r.cfg.Hosts {
 			cfg.Rules = append(cfg.Rules, r.rule(&r.cfg.Hosts[i], fmt.Sprintf("hosts[%d]", i)))
@@ -116,7 +116,7 @@ func (r *identityReader) table() *access.Table {
 	return table
 }
 
-// auth is the value of Authorization for "user:password" or "bearer TOKEN".
+// auth returns the value of Authorization for "user:password" or "bearer TOKEN".
 func (r *identityReader) auth(path, s string) string {
 	s, ok := r.expand(path, s)
 	if !ok || s == "" {
@@ -127,7 +127,7 @@ func (r *identityReader) auth(path, s string) string {
 	return value
 }
 
-// rule is what the rule of the settings says beside rates.
+// rule translates a rule of the settings, except for its rates.
 func (r *identityReader) rule(h *config.Host, path string) access.Rule {
 	rule := access.Rule{
 		Match: h.Match, Direct: h.Proxy == config.ProxyDirect,
@@ -183,7 +183,7 @@ func (r *identityReader) pem(path, name string) (data []byte, ok bool) {
 	return data, !r.fail(path, err)
 }
 
-// authorities adds those of a file to the system's.
+// authorities returns the system's certificate authorities and those of a file, or nil without a file.
 func (r *identityReader) authorities(name string) *x509.CertPool {
 	if name == "" {
 		return nil
@@ -193,7 +193,7 @@ func (r *identityReader) authorities(name string) *x509.CertPool {
 	return roots
 }
 
-// file has a file read, and reports whether it could be. The error names it.
+// file opens a file and calls read with it. It reports whether both succeeded; the error names the file.
 func (r *identityReader) file(path, name string, read func(io.Reader) error) bool {
 	f, err := os.Open(name)
 	if err != nil {
@@ -206,27 +206,27 @@ func (r *identityReader) file(path, name string, read func(io.Reader) error) boo
 	return !r.fail(path, err)
 }
 
-// keepsCookies reports whether the crawl sends back what answers set.
+// keepsCookies reports whether the crawl sends back the cookies that responses set.
 func keepsCookies(a *config.Access) bool { return a.Cookies || a.CookieFile != "" || a.Login() != "" }
 
-// cookies makes the jar, if there is to be one.
+// cookies makes the cookie jar, or returns nil if cookies are not kept.
 func (r *identityReader) cookies(a *config.Access, clk clock.Clock) cookies.Keeper {
 	if !keepsCookies(a) {
 		return nil
 	}
 	jar, err := cookies.New(cookies.Config{Clock: clk})
 	if r.fail("access.cookies", err) || a.CookieFile == "" {
-		return jar // of no use with an error
+		return jar // not used if there is an error
 	}
 	r.file("access.cookie_file", a.CookieFile, jar.Load)
 	return jar
 }
 
-// resolver makes what finds addresses.
+// resolver makes the resolver of host names.
 func (r *identityReader) resolver(a *config.Access, clk clock.Clock) *resolve.Resolver {
 	cfg := resolve.Config{Server: a.DNSServer, Timeout: r.cfg.Fetch.ConnectTimeout(), Clock: clk, Lookup: r.cfg.Lookup}
 	if cfg.Lookup != nil {
-		cfg.TTL = -1 // each time anew: zero would mean the default
+		cfg.TTL = -1 // look up each time; zero would mean the default
 	}
 	switch a.Family {
 	case "ipv4":

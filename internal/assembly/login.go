@@ -8,10 +8,11 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/cookies"
 )
 
-// metaSession is where a state has the session, encrypted.
+// metaSession is the key under which a state keeps the session, encrypted.
 const metaSession = "session"
 
-// openSession makes the session of a crawl whose settings have a login, or nil, and says what is not to be followed within it.
+// openSession makes the session of a crawl whose settings have a login, or returns nil. avoid are the patterns of URLs
+// that must not be followed within the session.
 func openSession(c *Crawler) (s *session.Session, avoid []string, err error) {
 	file := c.cfg.Access.Login()
 	if file == "" {
@@ -22,7 +23,7 @@ func openSession(c *Crawler) (s *session.Session, avoid []string, err error) {
 		return nil, nil, fmt.Errorf("access.auth: %w", err)
 	}
 	cfg := session.Config{Login: login, Keeper: c.id.jar, Log: c.log}
-	cfg.Cookies, _ = c.id.jar.(*cookies.Jar) // a program's own are its own to keep
+	cfg.Cookies, _ = c.id.jar.(*cookies.Jar) // if a program keeps the cookies, they are not saved here
 	if state := c.state; state != nil {
 		cfg.Saved = state.store.Meta(metaSession)
 		cfg.Save = func(text string) { state.store.SetMeta(metaSession, text) }

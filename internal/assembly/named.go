@@ -19,35 +19,35 @@ import (
 )
 
 const (
-	// maxLookups is how many names of seeds are looked up at a time.
+	// maxLookups is how many host names of seeds are looked up at a time.
 	maxLookups = 64
-	// lookupTime is how long seeds wait for where their names lead: most servers answer within a tenth of it. Names
-	// that are not known by then are decided at the first connection.
+	// lookupTime is how long seeds wait for the addresses of their hosts: most servers answer within a tenth of it.
+	// Hosts whose addresses are not known by then are decided at the first connection.
 	lookupTime = 2 * time.Second
-	// maxWithheld is after how many hosts nobody reads on.
+	// maxWithheld is how many hosts are logged whose credentials were withheld; nobody reads more.
 	maxWithheld = 20
-	// maxClosed bounds the names of which a fleet notes that they allow nothing.
+	// maxClosed bounds how many host names that allow no address this process stores in its fleet.
 	maxClosed = 10_000
-	// anyPort stands for all ports where a name is kept that allows nothing at any.
+	// anyPort stands for all ports when a host name is stored that allows no address at any port.
 	anyPort = 0
-	// noAddresses is kept of a host that allows none.
+	// noAddresses is stored for a host that allows no address.
 	noAddresses = "-"
 )
 
-// named is what the user named by seeds: the hosts that may get credentials, and the private addresses that may be
-// connected to. It is as large as the list of seeds.
+// named is what the user named by seeds: the hosts that may get credentials, and the private addresses to which
+// connections are allowed. It grows with the list of seeds.
 type named struct {
 	client    *fetch.Client
-	fleet     Fleet // that shares the addresses; nil: this process is alone
+	fleet     Fleet // shares the addresses with other processes; nil means that this process is alone
 	log       *slog.Logger
 	addresses reach.Openings
-	only      func(host string) bool // of seeds that the user named; nil: all are
-	closed    atomic.Int64           // names of seeds that allow nothing, which a fleet was told
-	lookups   errgroup.Group         // of seeds that came while the crawl ran
+	only      func(host string) bool // reports whether the user named the host of a seed; nil means always
+	closed    atomic.Int64           // names stored in the fleet that allow no address
+	lookups   errgroup.Group         // lookups for seeds that came while the crawl runs
 
 	mu       sync.Mutex      // guards what follows
-	hosts    map[string]bool // may get credentials: over TLS, and in the clear if the value is true
-	withheld map[string]bool // hosts that credentials were kept from; at most maxWithheld
+	hosts    map[string]bool // hosts that may get credentials: over TLS, and also in the clear if the value is true
+	withheld map[string]bool // hosts that credentials were withheld from; at most maxWithheld
 }
 
 type seedHost struct {
@@ -62,14 +62,14 @@ func seedHostOf(u canonical.URL) seedHost {
 		h.port = 443
 	}
 	if _, text, ok := strings.Cut(u.Host()[strings.IndexByte(u.Host(), ']')+1:], ":"); ok {
-		n, _ := strconv.ParseUint(text, 10, 16) // a URL has no other ports
+		n, _ := strconv.ParseUint(text, 10, 16) // a canonical URL has no other ports
 		h.port = uint16(n)
 	}
 	return h
 }
 
-// add notes that the user named seeds: their hosts may get credentials, and may have private addresses. It waits until
-// it is known where their names lead.
+// add records that the user named seeds: their hosts may get credentials, and may have private addresses. It waits
+// until their addresses are known, or lookupTime has passed.
 func (n *named) add(ctx context.Context, seeds ...canonical.URL) {
 	var hosts []seedHost
 	for _, u := range seeds {
@@ -81,8 +81,8 @@ func (n *named) add(ctx context.Context, seeds ...canonical.URL) {
 	n.lookUp(ctx, hosts)
 }
 
-// addLate adds a seed that comes while the crawl runs. Where its name leads is found out beside, unless so many are
-// being looked up that the first connection will be earlier.
+// addLate adds a seed that comes while the crawl runs. Its addresses are looked up in the background, unless so many
+// lookups are running that the first connection will come earlier.
 func (n *named) addLate(ctx context.Context, u canonical.URL) {
 	if n.only != nil && !n.only(u.Host()) {
 		return
@@ -93,7 +93,7 @@ func (n *named) addLate(ctx context.Context, u canonical.URL) {
 	}
 }
 
-// lookUp allows the private addresses of hosts that the user named.
+// lookUp looks up hosts that the user named, and allows their private addresses.
 func (n *named) lookUp(ctx context.Context, hosts []seedHost) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTime)
 	defer cancel()
@@ -110,8 +110,8 @@ func (n *named) lookUp(ctx context.Context, hosts []seedHost) {
 	_ = g.Wait() // there is no error
 }
 
-// settle finds out where the name of a seed leads. In a fleet it leads to where the first process that had such a seed
-// has found it to.
+// settle decides which addresses the host of a seed allows. In a fleet these are the ones that the first process with
+// such a seed has found.
 func (n *named) settle(ctx context.Context, h seedHost) error {
 	if n.fleet != nil {
 		if n.opening(ctx, h.name, anyPort) == noAddresses {
@@ -128,8 +128,8 @@ func (n *named) settle(ctx context.Context, h seedHost) error {
 	return nil
 }
 
-// share tells the other processes of a fleet which addresses a host that the user named allows, if that is decided. It
-// holds as long as the job is there.
+// share stores in the fleet which addresses a host allows that the user named, if that is decided. They apply as long
+// as the job exists.
 func (n *named) share(ctx context.Context, host string, port uint16) {
 	if n.fleet == nil {
 		return
@@ -139,7 +139,7 @@ func (n *named) share(ctx context.Context, host string, port uint16) {
 		return
 	}
 	hosts := map[string]string{host: joinAddresses(addrs)}
-	for _, a := range addrs { // that the user named with it
+	for _, a := range addrs { // the user has named these addresses with the host
 		hosts[a.String()] = a.String()
 	}
 	if len(addrs) == 0 {
@@ -169,14 +169,15 @@ func (n *named) shareLate(host string, port uint16, addrs []netip.Addr) {
 	}
 }
 
-// askFleet is the addresses that a host allows at a port for another process of the fleet. What cannot be had or read
-// allows nothing.
+// askFleet returns the addresses that a host allows at a port according to another process of the fleet. If they cannot
+// be read, none are allowed.
 func (n *named) askFleet(ctx context.Context, host string, port uint16) []netip.Addr {
-	addrs, _ := parseAddresses(n.opening(ctx, host, port)) // none with an error
+	addrs, _ := parseAddresses(n.opening(ctx, host, port)) // none if there is an error
 	return addrs
 }
 
-// opening is what the job has of a host and a port that users named; empty for nothing.
+// opening returns what the job has stored about a host and port that users named; empty if there is nothing or if it
+// cannot be read.
 func (n *named) opening(ctx context.Context, host string, port uint16) string {
 	text, err := n.fleet.Opening(ctx, hostPort(host, port))
 	if err != nil {
@@ -185,7 +186,7 @@ func (n *named) opening(ctx context.Context, host string, port uint16) string {
 	return text
 }
 
-// hostPort, joinAddresses and parseAddresses are how allowed addresses are kept.
+// hostPort, joinAddresses and parseAddresses define how allowed addresses are stored.
 func hostPort(host string, port uint16) string { return host + " " + strconv.Itoa(int(port)) }
 
 func joinAddresses(addrs []netip.Addr) string {
@@ -207,16 +208,16 @@ func parseAddresses(text string) (addrs []netip.Addr, err error) {
 	return addrs, nil
 }
 
-// keepAddresses keeps what the host of a seed allows at a port: see [reach.Openings].
+// keepAddresses stores which addresses the host of a seed allows at a port: see [reach.Openings].
 func (s *State) keepAddresses(host string, port uint16, addrs []netip.Addr) {
 	key, text := metaAddresses+hostPort(host, port), joinAddresses(addrs)
-	if s.store.Meta(key) != text { // of many seeds of a host the first has said it
+	if s.store.Meta(key) != text { // many seeds may share a host
 		s.store.SetMeta(key, text)
 	}
 }
 
-// restore brings back what the seeds of earlier runs have allowed, or that they allow nothing. In a new round their
-// hosts are looked up anew, wherever they led before.
+// restore restores which addresses the seeds of earlier runs have allowed, or that they allow none. In a new round the
+// hosts are looked up again, whatever their addresses were before.
 func (n *named) restore(ctx context.Context, s *State) error {
 	var anew []seedHost
 	for key, text := range s.store.MetaBelow(metaAddresses) {
@@ -241,14 +242,14 @@ func (n *named) restore(ctx context.Context, s *State) error {
 	return nil
 }
 
-// trust lets the host of a seed have credentials, in the clear if the seed is.
+// trust allows the host of a seed to get credentials; also in the clear if the seed is an http URL.
 func (n *named) trust(u canonical.URL) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.hosts[u.Host()] = n.hosts[u.Host()] || u.Scheme() == "http"
 }
 
-// trusts is fetch.Config.Trusted.
+// trusts implements fetch.Config.Trusted.
 func (n *named) trusts(authority string, secure bool) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -256,7 +257,7 @@ func (n *named) trusts(authority string, secure bool) bool {
 	return ok && (secure || clear)
 }
 
-// logWithheld tells once of a host that it gets no credentials.
+// logWithheld returns a function that logs, once per host, that credentials were withheld from it.
 func (n *named) logWithheld(log *slog.Logger) func(string) {
 	return func(authority string) {
 		n.mu.Lock()
@@ -272,9 +273,9 @@ func (n *named) logWithheld(log *slog.Logger) func(string) {
 	}
 }
 
-// readmit lets in what a seed of an earlier run let in. Credentials are for the hosts of those that were given, not of
-// those they redirected to. No addresses are allowed but those that were then: the other seeds were public, or did not
-// come from the user.
+// readmit admits a seed of an earlier run to the scope. Only hosts of seeds that were given may get credentials, not
+// those of redirect targets. No private addresses are allowed beyond those that were allowed then: the other seeds had
+// public ones, or did not come from the user.
 func readmit(c *Crawler, u canonical.URL, given bool) {
 	c.named.addresses.Shut(u.Hostname())
 	if given {

@@ -17,19 +17,19 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// ErrNotRunning is the error of what can be done to a crawl only while it runs.
+// ErrNotRunning is the error of operations that are possible only while the crawl runs.
 var ErrNotRunning = pipeline.ErrNotRunning
 
-// changes is what the operator has changed while the crawl ran. It outlives the process with its state.
+// changes is what the operator has changed while the crawl runs. A state keeps it for later runs.
 type changes struct {
-	mu       sync.Mutex          // held while something is changed; guards what follows
-	blocked  map[string]struct{} // as many as the frontier takes at most
-	ceilings map[string]float64  // as many as the limiter takes at most; requests per second
-	rescoped bool                // the scope is another than some queued URLs were judged by
-	inForce  Settings            // those of the crawl, with what Reload and SetScope changed
+	mu       sync.Mutex          // held during a change; guards what follows
+	blocked  map[string]struct{} // at most as many hosts as the frontier accepts
+	ceilings map[string]float64  // requests per second; at most as many hosts as the limiter accepts
+	rescoped bool                // some queued URLs were checked against another scope
+	inForce  Settings            // settings of the crawl, including what Reload and SetScope changed
 }
 
-// savedChanges is the form in which a state has them. The patterns of the scope are with the settings.
+// savedChanges is the form in which a state keeps the changes. The patterns of the scope are part of the settings.
 type savedChanges struct {
 	Blocked  []string           `json:"blocked,omitempty"`
 	Ceilings map[string]float64 `json:"ceilings,omitempty"`
@@ -42,13 +42,13 @@ func (h *changes) settings() Settings {
 	return h.inForce
 }
 
-// Pause has nothing further asked for until [Crawler.Resume].
+// Pause stops further requests until [Crawler.Resume].
 func (c *Crawler) Pause() error { return whileRunning(c.pipe.Pause(), nil) }
 
-// Resume has a paused crawl go on.
+// Resume continues a paused crawl.
 func (c *Crawler) Resume() error { return whileRunning(c.pipe.Unpause(), nil) }
 
-// Paused reports whether Pause was called last, and not Resume.
+// Paused reports whether the crawl is paused.
 func (c *Crawler) Paused() bool { return c.pipe.Paused() }
 
 func whileRunning(running bool, err error) error {
@@ -58,8 +58,8 @@ func whileRunning(running bool, err error) error {
 	return err
 }
 
-// AddSeed adds a URL of the user's, whose host may have a private address, to a crawl that runs, or to those that a run
-// begins with.
+// AddSeed adds a seed of the user, whose host may have a private address. Before the run it is added to the seeds that
+// the run begins with.
 func (c *Crawler) AddSeed(url string, q pipeline.Request) error {
 	u, err := parseSeed(url)
 	if err != nil {
@@ -76,14 +76,14 @@ func (c *Crawler) AddSeed(url string, q pipeline.Request) error {
 	return whileRunning(c.pipe.AddSeed(s), nil)
 }
 
-// earlySeeds are those that are added before the run.
+// earlySeeds are the seeds that are added before the run.
 type earlySeeds struct {
 	mu    sync.Mutex
 	list  []pipeline.Seed
 	taken bool
 }
 
-// add reports false once a run has taken them.
+// add reports false if a run has taken the seeds already.
 func (e *earlySeeds) add(s pipeline.Seed) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -100,7 +100,7 @@ func (e *earlySeeds) take() []pipeline.Seed {
 	return e.list
 }
 
-// Block has nothing further asked of a host, known or not, until [Crawler.Unblock].
+// Block stops further requests to a host, known or unknown, until [Crawler.Unblock].
 func (c *Crawler) Block(host string) error {
 	return c.changeHost(host, func(name string) (bool, error) {
 		ok, err := c.pipe.Block(name)
@@ -111,7 +111,7 @@ func (c *Crawler) Block(host string) error {
 	})
 }
 
-// Unblock has a host asked again; of one that is not blocked it does nothing.
+// Unblock allows requests to a host again. It does nothing if the host is not blocked.
 func (c *Crawler) Unblock(host string) error {
 	return c.changeHost(host, func(name string) (bool, error) {
 		ok := c.pipe.Unblock(name)
@@ -122,10 +122,11 @@ func (c *Crawler) Unblock(host string) error {
 	})
 }
 
-// SetCeiling has a host be asked at most rps times a second, in place of what the settings say; zero brings that back.
+// SetCeiling limits the requests to a host to rps per second, in place of what the settings say. Zero restores the
+// settings.
 func (c *Crawler) SetCeiling(host string, rps float64) error {
 	return c.changeHost(host, func(name string) (bool, error) {
-		if !c.pipe.Wake(name) { // nothing has changed for it, but it tells whether there is a crawl
+		if !c.pipe.Wake(name) { // waking the host changes nothing; it shows whether the crawl runs
 			return false, nil
 		}
 		if err := c.limiter.SetCeiling(name, rps); err != nil {
@@ -139,7 +140,7 @@ func (c *Crawler) SetCeiling(host string, rps float64) error {
 	})
 }
 
-// changeHost changes something for a host that a person has written, and keeps that. The change reports whether the
+// changeHost changes something about a host that a person has named, and stores the change. change reports whether the
 // crawl runs.
 func (c *Crawler) changeHost(text string, change func(name string) (bool, error)) error {
 	u, err := canonical.Parse("http://" + text + "/")
@@ -175,20 +176,20 @@ func (c *Crawler) SetScope(include, exclude []string) error {
 	return nil
 }
 
-// keepChanges notes in the state what is in force, and has Discovery look at a host again, which ends the batch that
-// the note belongs to.
+// keepChanges stores in the state what is in force, and wakes a host in Discovery, which ends the batch that the stored
+// value belongs to.
 func (c *Crawler) keepChanges(host string) {
 	if c.state != nil {
 		h := &c.changes
 		text, err := json.Marshal(savedChanges{slices.Sorted(maps.Keys(h.blocked)), h.ceilings, h.rescoped})
-		if err == nil { // there is nothing in it that JSON does not have
+		if err == nil { // this always holds: JSON can represent all of it
 			c.state.store.SetMeta(metaChanges, string(text))
 		}
 	}
 	c.pipe.Wake(host)
 }
 
-// restoreChanges takes up what earlier runs have left. It comes before the pipeline is built.
+// restoreChanges restores the changes of earlier runs. It must be called before the pipeline is built.
 func (c *Crawler) restoreChanges(pc *pipeline.Config) error {
 	h := &c.changes
 	h.blocked, h.ceilings = make(map[string]struct{}), make(map[string]float64)
@@ -205,7 +206,7 @@ func (c *Crawler) restoreChanges(pc *pipeline.Config) error {
 		h.blocked[host] = struct{}{}
 	}
 	for host, rps := range saved.Ceilings {
-		if c.limiter.SetCeiling(host, rps) == nil { // unless rates are not limited any more
+		if c.limiter.SetCeiling(host, rps) == nil { // fails if rates are not limited any more
 			h.ceilings[host] = rps
 		}
 	}
@@ -222,14 +223,14 @@ func (c *Crawler) restoreChanges(pc *pipeline.Config) error {
 	return nil
 }
 
-// Controls are what operators have changed while the crawl ran.
+// Controls are what operators have changed while the crawl runs.
 type Controls struct {
-	Blocked          []string           // hosts, in order
+	Blocked          []string           // hosts, sorted
 	Ceilings         map[string]float64 // requests per second, by host
 	Include, Exclude []string           // the patterns of the scope, changed or not
 }
 
-// Controls is what is in force, for people.
+// Controls returns what is in force, for people.
 func (c *Crawler) Controls() Controls {
 	h := &c.changes
 	h.mu.Lock()
@@ -240,8 +241,8 @@ func (c *Crawler) Controls() Controls {
 	return k
 }
 
-// Reload takes over what may change while the crawl runs: the rates and delays of hosts. It returns the settings that
-// changed and those that would have had to; an error means that nothing changed.
+// Reload applies the settings that may change while the crawl runs: the rates and delays of hosts. It returns the
+// changes that it applied, and those that it could not apply. An error means that nothing was changed.
 func (c *Crawler) Reload(s *Settings) (applied, refused []config.Change, err error) {
 	if err := s.Validate(); err != nil {
 		return nil, nil, err
@@ -268,9 +269,9 @@ func (c *Crawler) Reload(s *Settings) (applied, refused []config.Change, err err
 	return applied, refused, nil
 }
 
-// AddForeignSeed adds a seed for a client of the console, who may be anybody that has got the token, or a program that
-// reads what pages say: it allows no private address. It returns the URL as the crawl spells it. One that is excluded
-// is refused, as somebody waits for the answer.
+// AddForeignSeed adds a seed for a client of the console, and returns the URL in its canonical form. The client may be
+// anybody who has the token, or a program that follows what pages say, so the seed allows no private address. A URL
+// that is excluded from the scope is an error, as somebody waits for the answer.
 func (c *Crawler) AddForeignSeed(url string) (string, error) {
 	u, err := parseSeed(url)
 	if err != nil {
@@ -283,7 +284,7 @@ func (c *Crawler) AddForeignSeed(url string) (string, error) {
 	return u.String(), whileRunning(c.pipe.AddSeed(pipeline.Seed{URL: u}), nil)
 }
 
-// Ready reports why the crawl cannot do its work, as far as that is not the hosts' fault.
+// Ready returns why the crawl cannot do its work, as far as the hosts are not the reason; nil means that it can.
 func (c *Crawler) Ready() error {
 	if !c.began.Load() {
 		return errors.New("the crawl has not begun")

@@ -11,22 +11,22 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Parts are what the packages work with that programs link only if they import them.
+// Parts are the parts of a crawl that are used by packages which a program links only if it imports them.
 type Parts struct {
 	Config    *Config      // a fleet sets the bounds of its job in it before the crawl runs
 	Log       *slog.Logger // never nil
 	Clock     clock.Clock
-	Limiter   *ratelimit.AdaptiveRateLimiter // there before a fleet is opened
-	Pipeline  *pipeline.Pipeline             // there once New has returned
-	State     *State                         // nil: the crawl is not kept
+	Limiter   *ratelimit.AdaptiveRateLimiter // set before a fleet is opened
+	Pipeline  *pipeline.Pipeline             // set once New has returned
+	State     *State                         // nil: the crawl keeps no state
 	Fleet     Fleet                          // nil: this process is alone
 	Meter     Meter                          // nil without a console
 	Tracer    Tracer                         // nil: nothing is traced
-	HearSeed  func(url string, hops uint8)   // lets in what the seed of another process lets in
-	SyncSinks func() func() error            // what puts the sinks on their disks; nil if none of them can; before Run alone
+	HearSeed  func(url string, hops uint8)   // admits the seed of another process to the scope
+	SyncSinks func() func() error            // returns what syncs the sinks, or nil if none can; before Run only
 }
 
-// Parts are those that the crawl has by now.
+// Parts returns the parts that the crawl has by now.
 func (c *Crawler) Parts() Parts {
 	return Parts{
 		Config: &c.cfg, Log: c.log, Clock: c.clk, Limiter: c.limiter, Pipeline: c.pipe, State: c.state, Fleet: c.fleet,
@@ -34,10 +34,10 @@ func (c *Crawler) Parts() Parts {
 	}
 }
 
-// Watching shows crawls to people and programs: package watch registers it.
+// Watching shows crawls to people and programs. Package watch registers it.
 var Watching = backend.New[Watch]("a console (Listen)", "console")
 
-// Watch is what a console brings.
+// Watch makes the parts of a console.
 type Watch struct {
 	Listen func(ListenConfig) (Console, error)
 	Meter  func() Meter // measures nothing until it is started
@@ -46,20 +46,19 @@ type Watch struct {
 // Meter measures a crawl.
 type Meter interface {
 	pipeline.Meter
-	Start() // has everything measured from now on; again, it does nothing
+	Start() // begins to measure; in further calls it does nothing
 }
 
-// Console is where a crawl is seen and steered over HTTP. The socket is open from [Listen] on; requests are answered
+// Console shows a crawl over HTTP and lets it be controlled. The socket is open from [Listen] on; requests are answered
 // while Serve runs.
 type Console interface {
-	URL() string // where it is to be found from this computer, with a slash at the end
+	URL() string // the console's URL as seen from this computer, with a slash at the end
 	Event(ratelimit.Event)
 	Serve(ctx context.Context, c *Crawler) error
-	Close() error // of one that was not served
+	Close() error // closes a console that was not served
 }
 
-// ListenConfig says where a crawl is to be seen and steered: that of the package crawl, which says what each field
-// means.
+// ListenConfig configures a console. Package crawl documents the fields.
 type ListenConfig struct {
 	Addr    string
 	Token   string
@@ -69,7 +68,7 @@ type ListenConfig struct {
 	Log     *slog.Logger
 }
 
-// Listen opens the socket of a console. Errors about the address and the token come before anything is opened.
+// Listen opens the socket of a console. The address and the token are checked before anything is opened.
 func Listen(cfg ListenConfig) (Console, error) {
 	w, err := Watching.Get()
 	if err != nil {
@@ -78,7 +77,7 @@ func Listen(cfg ListenConfig) (Console, error) {
 	return w.Listen(cfg)
 }
 
-// Tracing tells a collector of OpenTelemetry what became of URLs: the package traces registers it.
+// Tracing makes a tracer, which reports to an OpenTelemetry collector what became of URLs. Package traces registers it.
 var Tracing = backend.New[func(TraceConfig) (Tracer, error)]("a collector of traces (traces.endpoint)", "traces")
 
 // Tracer traces a crawl from Start on. Close sends what is left, within a bounded time.
@@ -88,7 +87,7 @@ type Tracer interface {
 	Close()
 }
 
-// TraceConfig says where traces go: that of package traces, which says what each field means.
+// TraceConfig configures a tracer. Package traces documents the fields.
 type TraceConfig struct {
 	Endpoint  string
 	Header    http.Header

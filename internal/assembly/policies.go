@@ -16,24 +16,24 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// policies are the policies around the requests of a crawl. A crawl without any has no layers either, and its requests
-// go straight to the transport.
+// policies are the policies around the requests of a crawl. A crawl without policies has no such layers, and its
+// requests go straight to the transport.
 type policies struct {
-	page   transport.Middleware // nil if there is nothing around a page
-	robots transport.Middleware // nil if robots.txt is asked for as pages are
+	page   transport.Middleware // nil if there is no policy around a page
+	robots transport.Middleware // nil if robots.txt is requested like pages
 
 	made     *binder.Policies[*http.Response]
-	hub      *resilience.Hub // of what the policies do; nil if nobody is told
-	most     int             // requests that may be in the policies at a time; zero: no bound
-	mostHost int             // and those for one host
+	hub      *resilience.Hub // of the events of the policies; nil if they are not logged
+	most     int             // how many requests may be in the policies at a time; zero means no bound
+	mostHost int             // the same per host
 }
 
-// leastPools is how many hosts have a bulkhead of their own at least: that of hosts which are being asked and, so that
-// their figures last a while, some more.
+// leastPools is the least number of hosts with a bulkhead of their own: enough for the hosts with requests in flight
+// and, so that their figures last for a while, some more.
 const leastPools = 1024
 
-// newPolicies builds the policies of the settings. The limiter has the circuit of each host, and a crawl has neither
-// hedges nor fallbacks: package config says why.
+// newPolicies builds the policies of the settings. The limiter has the circuit breaker of each host, and a crawl has
+// neither hedges nor fallbacks: package config says why.
 func newPolicies(cfg *Config) (*policies, error) {
 	m := cfg.Resilience
 	if m == nil {
@@ -79,17 +79,17 @@ func newPolicies(cfg *Config) (*policies, error) {
 	return c, nil
 }
 
-// logTo logs what the policies do: each retry, time-out and refusal. It is for the time in which the crawl runs, as a
-// hub with a listener has a goroutine.
+// logTo logs the events of the policies: each retry, time-out and refusal. Call it when the crawl runs, as a hub with a
+// listener has a goroutine.
 func (p *policies) logTo(log *slog.Logger) {
 	p.hub.Any(func(e resilience.Event) {
 		log.Debug("policy", slog.String("event", (*redact.Redactor)(nil).Text(fmt.Sprintf("%T%+v", e, e))))
 	})
 }
 
-// againAtOnce tells the failures of robots.txt after which another try is worth its pause. A worker makes that pause,
-// so it is not for hosts that want to be left alone: they wait in the frontier, where waiting is free, and what they
-// say holds for their pages too. A malformed Retry-After asks for nothing.
+// againAtOnce classifies which failures of robots.txt are worth another try after a pause. A worker waits during that
+// pause, so the retry is not for hosts that want to be left alone: those wait in the frontier, where waiting costs
+// nothing, and what they say applies to their pages too. A malformed Retry-After is ignored.
 func againAtOnce(clk clock.Clock) resilience.Classifier[*http.Response] {
 	return func(res *http.Response, err error) resilience.Classification {
 		if err == nil {
@@ -105,7 +105,7 @@ func againAtOnce(clk clock.Clock) resilience.Classifier[*http.Response] {
 	}
 }
 
-// bound has no more requests made than bulkheads take in, their queues included: one that would be sent away at once is
+// bound limits the requests to what the bulkheads take in, queues included: a request that would be rejected at once is
 // better off in the frontier.
 func (p *policies) bound(pc *pipeline.Config) {
 	if p.most > 0 {
@@ -118,6 +118,6 @@ func (p *policies) bound(pc *pipeline.Config) {
 }
 
 func (p *policies) close() {
-	_ = p.made.Close() // they have nothing that could fail to close
+	_ = p.made.Close() // closing them cannot fail
 	_ = p.hub.Close()
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/treadlight/crawl/internal/web/scripts"
 )
 
-// metaRender is where a state has what was learned of rendered pages.
+// metaRender is the key under which a state keeps what was learned about rendered pages.
 const metaRender = "render"
 
-// openRenderer makes what renders pages, if the settings want it; else nil.
+// openRenderer makes the renderer of pages, or returns nil if the settings want none.
 func openRenderer(c *Crawler, pc *pipeline.Config) (pipeline.Renderer, error) {
 	cfg := &c.cfg
 	s := &cfg.Render

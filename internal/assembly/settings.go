@@ -28,7 +28,7 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// LimiterConfig puts the settings of pace into the engine's terms. Most have the engine's names.
+// LimiterConfig translates the settings of pace into the limiter's configuration. Most have the same names in both.
 func LimiterConfig(s *Settings) ratelimit.Config {
 	r := &s.RateLimit
 	rc := ratelimit.DefaultConfig()
@@ -55,7 +55,7 @@ func LimiterConfig(s *Settings) ratelimit.Config {
 	return rc
 }
 
-// noneAsMinus translates a setting whose zero is none for a package whose zero is the default.
+// noneAsMinus translates a setting for which zero means none, for a package where zero means the default and -1 none.
 func noneAsMinus[T ~int | ~int64](n T) T {
 	if n == 0 {
 		return -1
@@ -89,7 +89,7 @@ func fetchConfig(c *Crawler) fetch.Config {
 	}
 }
 
-// pipelineConfig puts the settings and the parts into the pipeline's terms.
+// pipelineConfig translates the settings and the parts into the pipeline's configuration.
 func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 	s := &c.cfg.Settings
 	pc := pipeline.Config{
@@ -114,7 +114,7 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 	if c.meter != nil {
 		pc.Meter = c.meter
 	}
-	if c.session != nil { // a nil one would be a Session that is not nil
+	if c.session != nil { // a nil *Session would make the interface non-nil
 		pc.Session = c.session
 	}
 	var err error
@@ -140,8 +140,8 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 	return pc, nil
 }
 
-// maxInFlight is how many requests may be under way in all, those that wait long for an answer included, where so many
-// files may be open; zero files are no bound.
+// maxInFlight returns how many requests may be in flight in all, including those that wait long for a response, if that
+// many files may be open. Zero files means no bound.
 func maxInFlight(concurrency, files int) int {
 	most := 4 * concurrency
 	if files > 0 {
@@ -150,7 +150,7 @@ func maxInFlight(concurrency, files int) int {
 	return max(most, concurrency)
 }
 
-// compileInto makes of texts in the settings what the pipeline works by. The error names the setting.
+// compileInto compiles texts of the settings into what the pipeline uses. The error names the setting.
 func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 	if pc.Rules, err = canonical.NewRules(s.Scope.Canonical); err != nil {
 		return fmt.Errorf("scope.canonical: %w", err)
@@ -177,7 +177,7 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 	if err != nil {
 		return fmt.Errorf("extract.fields: %w", err)
 	}
-	if len(rules.Nexts) > 0 { // they say which links are followed
+	if len(rules.Nexts) > 0 { // the rules say which links are followed
 		pc.Sitemaps = pipeline.Sitemaps{}
 		pc.Extract.Feeds = false
 	}
@@ -190,7 +190,7 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 	return err
 }
 
-// parseEach parses the items of a list. The error names the one that is wrong.
+// parseEach parses the items of a list. The error names the item that is wrong.
 func parseEach[T any](path string, list []string, parse func(string) (T, error)) ([]T, error) {
 	all := make([]T, len(list))
 	for i, text := range list {
@@ -202,15 +202,15 @@ func parseEach[T any](path string, list []string, parse func(string) (T, error))
 	return all, nil
 }
 
-// Budgets is how many URLs are taken of those that match patterns.
+// Budgets returns the budgets of the settings: how many URLs are accepted of those that match a pattern.
 func Budgets(s *Settings) ([]scope.Budget, error) {
 	return parseEach("scope.budgets", s.Scope.Budgets, config.ParseBudget)
 }
 
-// maxBits is in how many of 64 bits the fingerprints of near pages differ at most.
+// maxBits is in how many of 64 bits the fingerprints of near-duplicates differ at most.
 const maxBits = 3
 
-// setDuplicates has the pipeline find traps, and pages that repeat others. It comes when the Key of the crawl is there.
+// setDuplicates configures the search for traps and for pages that repeat others. It needs the Key of the crawl in pc.
 func setDuplicates(pc *pipeline.Config, s *Settings) {
 	if t := &s.Traps; t.Enabled || t.Report {
 		pc.Traps.Report = t.Report
@@ -224,16 +224,17 @@ func setDuplicates(pc *pipeline.Config, s *Settings) {
 	}
 }
 
-// robotsConfig has room for the rules of every host the frontier may know, under both schemes: a cache that forgets
-// while hosts take turns would ask for robots.txt at each turn and for little else.
+// robotsConfig returns a configuration with room for the rules of every host that the frontier may know, under both
+// schemes. A smaller cache would forget rules while hosts take turns, and the crawl would request little but
+// robots.txt.
 func robotsConfig(s *Settings) robots.Config {
-	const perHost = 1 << 10 // bytes; most files come to less
+	const perHost = 1 << 10 // bytes; most files take less
 	return robots.Config{
 		Agent: config.Product, MaxOrigins: 2 * s.Frontier.MaxHosts(), MaxBytes: max(64<<20, perHost*s.Frontier.MaxHosts()),
 	}
 }
 
-// newTracer is what tells a collector of URLs; nil if the settings name none, or no URL is to be told of.
+// newTracer makes the tracer; it returns nil if the settings name no collector or sample no URL.
 func newTracer(cfg *Config, clk clock.Clock) (Tracer, error) {
 	s := &cfg.Traces
 	if s.Endpoint == "" || s.Sample == 0 {

@@ -18,7 +18,7 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// StateConfig says which state: that of the package crawl, which says what each field means.
+// StateConfig says which state to open. Package crawl documents the fields.
 type StateConfig struct {
 	Dir       string
 	Overwrite bool
@@ -26,43 +26,44 @@ type StateConfig struct {
 	Log       *slog.Logger
 }
 
-// State is a directory in which a crawl is kept as it goes: the URLs and what became of them, how far sinks are, the
-// rates of hosts, and the settings with the values of headers as they were given, in files for their owner alone. A
-// [Crawler] with a state closes it at the end of its run. Its methods are safe for concurrent use, but for Close.
+// State is a directory in which a crawl is kept as it goes: the URLs and their visits, how far sinks are written, the
+// rates of hosts, and the settings, including the values of headers as they were given. Only the owner can read its
+// files. A [Crawler] with a state closes it at the end of its run. Except for Close, its methods are safe for
+// concurrent use.
 type State struct {
 	dir     string
-	program string // this one
+	program string // name and version of this program
 	store   *disk.Store
 	// Of a crawl that is resumed:
 	resumed  bool
 	settings Settings
-	seeds    []string  // of Run, if they may not all be in the store
-	all      bool      // they are, and so are those that came from elsewhere
-	pages    int64     // of this round
-	given    int64     // of them, those that hosts gave
-	newRound bool      // it was opened for a new round
-	pending  bool      // which is to begin
-	since    time.Time // of answers that are new enough for that; zero: none is
+	seeds    []string  // seeds of Run, if they may not all be in the store
+	all      bool      // all seeds are in the store, including those from elsewhere
+	pages    int64     // pages visited in this round
+	given    int64     // those of them that hosts served
+	newRound bool      // opened for a new round
+	pending  bool      // the new round has still to begin
+	since    time.Time // URLs answered since then need no visit in the new round; zero means that all are visited
 
 	sinks  durableList // set before the first batch
-	begun  bool        // there is something in it
+	begun  bool        // the state contains something
 	closed bool
 }
 
-// Keys of what the store keeps for us.
+// Keys of the values that the store keeps for this package.
 const (
 	metaSettings  = "settings"         // YAML
-	metaSeeds     = "seeds"            // of Run, a line each
-	metaAllSeeds  = "seeds_done"       // they are in the store
-	metaProgram   = "settings_program" // which wrote them
-	metaChanges   = "steering"         // by the operator: JSON
-	metaAddresses = "opening "         // and a host and a port of the user's seeds: the private addresses that they allow
-	metaEnd       = "ended"            // why the last run ended in order with URLs left; empty: it did not
+	metaSeeds     = "seeds"            // seeds of Run, one per line
+	metaAllSeeds  = "seeds_done"       // "yes" once all seeds are in the store
+	metaProgram   = "settings_program" // program that wrote the settings
+	metaChanges   = "steering"         // changes by the operator, as JSON
+	metaAddresses = "opening "         // then host and port of a seed of the user: the private addresses that it allows
+	metaEnd       = "ended"            // why the last run ended in order with URLs left; empty means that it did not
 	yes           = "yes"
 )
 
-// NewState makes a state in a directory, which it makes if need be. The error is [fs.ErrExist] if there is one already;
-// another process that has it is named.
+// NewState makes a state in a directory, and the directory if it does not exist. The error is [fs.ErrExist] if there is
+// a state already, and names another process that uses it.
 func NewState(cfg StateConfig) (*State, error) {
 	if cfg.Overwrite {
 		if err := disk.Remove(cfg.Dir); err != nil {
@@ -85,8 +86,9 @@ func NewState(cfg StateConfig) (*State, error) {
 	return s, nil
 }
 
-// removeUnused reports on a state that stands in the way of a new one: whether its crawl is done. One that a process
-// had just made when it was killed is removed, and one that never had a URL, as when its file of seeds was empty.
+// removeUnused handles a state that is in the way of a new one. It removes the state of a process that was killed just
+// after it made the state, and one that never had a URL, for example because the file of seeds was empty. Otherwise it
+// reports whether the crawl is done.
 func removeUnused(cfg *StateConfig) (removed, done bool) {
 	s := &State{dir: cfg.Dir, resumed: true}
 	if s.open(cfg, disk.Resume) != nil {
@@ -101,7 +103,8 @@ func removeUnused(cfg *StateConfig) (removed, done bool) {
 	return s.Close() == nil && !s.begun, done
 }
 
-// OpenState opens the state of a crawl that has ended before all was visited, however it ended.
+// OpenState opens the state of a crawl that has ended, whatever ended it. If the crawl was done, nothing is left to do;
+// see [State.Done].
 func OpenState(cfg StateConfig) (*State, error) {
 	s := &State{dir: cfg.Dir, resumed: true, begun: true}
 	if err := isDir(cfg.Dir); err != nil {
@@ -116,25 +119,25 @@ func OpenState(cfg StateConfig) (*State, error) {
 	return s, nil
 }
 
-// Again says what a new round is about: that of the package crawl, which says what each field means.
+// Again configures a new round. Package crawl documents the fields.
 type Again struct {
 	MaxAge     time.Duration
 	Unfinished bool
 }
 
-// ErrUnfinished means that a new round was asked for of a crawl whose last run was interrupted, or failed, and has URLs
+// ErrUnfinished means that a new round was requested for a crawl whose last run was interrupted or failed, and has URLs
 // left.
 var ErrUnfinished = errors.New("the last round of the crawl is not done")
 
-// OpenAgain opens the state of a crawl for another round: every URL that it knows is asked for again, and what is found
-// on the way is, too. The error is [ErrUnfinished] if the last run did not come to an end of its own, unless
-// again.Unfinished says that this does not matter, and otherwise as with OpenState.
+// OpenAgain opens the state of a crawl for another round: every known URL is requested again, and so are those found on
+// the way. The error is [ErrUnfinished] if the last run did not end in order and again.Unfinished is not set; otherwise
+// it is as with OpenState.
 func OpenAgain(cfg StateConfig, again Again) (*State, error) {
 	s, err := OpenState(cfg)
 	if err != nil {
 		return nil, err
 	}
-	// What is left after an end in order is beyond a limit, or of hosts that refused to be asked.
+	// URLs left after an end in order are beyond a limit, or of hosts that refused requests.
 	if !again.Unfinished && !s.Done() && s.store.Meta(metaEnd) == "" {
 		return nil, errors.Join(stateError(cfg.Dir, ErrUnfinished), s.Close())
 	}
@@ -156,7 +159,7 @@ func (s *State) open(cfg *StateConfig, mode disk.Mode) (err error) {
 	return stateError(cfg.Dir, err)
 }
 
-// recall reads what the first run has left for this one.
+// recall reads what earlier runs have left for this one.
 func (s *State) recall() (err error) {
 	if s.settings, err = loadSettings(s.dir, s.store.Meta(metaSettings), s.store.Meta(metaProgram)); err != nil {
 		return err
@@ -169,7 +172,7 @@ func (s *State) recall() (err error) {
 	return err
 }
 
-// loadSettings is the settings that a program left in the state of a directory.
+// loadSettings returns the settings that a program left in the state of a directory.
 func loadSettings(dir, text, program string) (Settings, error) {
 	if text == "" {
 		return Settings{}, errors.New("the crawl was given up before it began: begin it again as it was")
@@ -181,10 +184,10 @@ func loadSettings(dir, text, program string) (Settings, error) {
 	return settings, err
 }
 
-// Dir is the directory.
+// Dir returns the directory of the state.
 func (s *State) Dir() string { return s.dir }
 
-// Config is what the crawl was begun with, and the state itself.
+// Config returns the configuration with which the crawl was begun, with the state itself in Kept.
 func (s *State) Config() Config {
 	cfg := DefaultConfig()
 	if s.resumed {
@@ -194,10 +197,10 @@ func (s *State) Config() Config {
 	return cfg
 }
 
-// Left is how many URLs are still to be visited, and how many pages earlier runs of this round have visited.
+// Left returns how many URLs are still to be visited, and how many pages earlier runs of this round have visited.
 func (s *State) Left() (queued, pages int64) { return s.store.Left().Queued, s.pages }
 
-// Obtained reports whether earlier runs of this round had a page from a host.
+// Obtained reports whether a host has served a page in earlier runs of this round.
 func (s *State) Obtained() bool { return s.given > 0 }
 
 // Seeded reports whether all seeds of earlier runs are in the state.
@@ -206,7 +209,7 @@ func (s *State) Seeded() bool { return s.all }
 // Done reports whether earlier runs have left nothing to do.
 func (s *State) Done() bool { return s.resumed && !s.pending && s.all && s.store.Left().Queued == 0 }
 
-// Round is the number of the round that the crawl is in, or will be in. The first is 1.
+// Round returns the number of the round that the crawl is in or will begin, from 1.
 func (s *State) Round() int {
 	if s.pending {
 		return s.store.Round() + 1
@@ -214,7 +217,8 @@ func (s *State) Round() int {
 	return s.store.Round()
 }
 
-// Position is how far the sink of that path was when the state last heard of it; zero if it never did.
+// Position returns how far the sink with that path was written when the state was last updated. If the state does not
+// know the sink, only Path is set.
 func (s *State) Position(path string) record.Position {
 	for _, p := range s.store.Positions() {
 		if p.Path == path {
@@ -224,7 +228,7 @@ func (s *State) Position(path string) record.Position {
 	return record.Position{Path: path}
 }
 
-// Close gives up a state of which no Crawler was run. One in which nothing was ever kept is removed.
+// Close closes a state with which no Crawler was run. It removes a state in which nothing was ever kept.
 func (s *State) Close() error {
 	if s.closed {
 		return nil
@@ -237,15 +241,15 @@ func (s *State) Close() error {
 	return stateError(s.dir, err)
 }
 
-// join has the pipeline kept in the state. A new round begins together with the settings it has: whoever goes on with
-// it after a kill writes where it began to.
+// join makes the pipeline use the state. A new round begins in the same transaction in which the settings are stored:
+// whoever resumes it after a kill must write to the same destinations.
 func (s *State) join(pc *pipeline.Config, settings Settings) error {
 	if s.pending {
 		text, err := settings.SaveIn(s.dir)
 		if err != nil {
 			return err
 		}
-		// It is one transaction on a local disk, which nothing is gained by leaving halfway.
+		// This is one transaction on a local disk; there is no point in canceling it.
 		err = s.store.Again(context.Background(), disk.Again{
 			Since: s.since, Meta: map[string]string{metaSettings: text, metaProgram: s.program},
 		})
@@ -260,7 +264,7 @@ func (s *State) join(pc *pipeline.Config, settings Settings) error {
 	return nil
 }
 
-// begin notes what the run is about, before anything of it happens: its settings, and its seeds unless there are no new
+// begin stores what the run is about, before anything happens: its settings, and its seeds unless there are no new
 // ones.
 func (s *State) begin(ctx context.Context, settings Settings, seeds []string, more, embedded bool) error {
 	if err := s.keep(settings); err != nil {
@@ -288,7 +292,8 @@ func (s *State) keep(settings Settings) error {
 	return err
 }
 
-// end closes the state at the end of a run that had this error. Of two the first counts.
+// end closes the state at the end of a run, and returns the error to end with: an earlier failure of the store, else
+// err, else that of closing.
 func (s *State) end(err error) error {
 	s.closed = true
 	failed := s.store.Close()
@@ -301,8 +306,7 @@ func (s *State) end(err error) error {
 	return err
 }
 
-// durableList is the sinks of a crawl whose records are to be on their disks before anything says that the URLs are
-// done.
+// durableList is the sinks of a crawl whose records must be on disk before their URLs count as done.
 type durableList []durable
 
 type durable struct {
@@ -310,7 +314,7 @@ type durable struct {
 	path string
 }
 
-// durableSinks leaves standard output out, which is on no disk as far as we know.
+// durableSinks returns the durable sinks, without standard output, which may not be on a disk.
 func durableSinks(sinks ...[]record.Sink) (all durableList) {
 	for _, list := range sinks {
 		for _, s := range list {
@@ -324,7 +328,7 @@ func durableSinks(sinks ...[]record.Sink) (all durableList) {
 	return all
 }
 
-// syncer is sync, or nil if there is nothing to sync.
+// syncer returns sync, or nil if there is nothing to sync.
 func (l durableList) syncer() func() error {
 	if len(l) == 0 {
 		return nil
@@ -332,7 +336,7 @@ func (l durableList) syncer() func() error {
 	return l.sync
 }
 
-// sync puts all of them on their disks. It may be called beside whoever writes.
+// sync syncs all sinks. It may be called while others write to them.
 func (l durableList) sync() error {
 	for _, d := range l {
 		if err := d.Sync(); err != nil {
@@ -342,9 +346,9 @@ func (l durableList) sync() error {
 	return nil
 }
 
-// resume brings back what earlier runs of the crawl had, if there were any, and notes what this one is about. It may
-// end with ctx before it is done; nothing may be leased then. It returns the seeds to begin with: those given, and
-// before them those of a run that ended before all of them were in the state.
+// resume restores what earlier runs of the crawl had, if there were any, and stores what this one is about. It may
+// return early when ctx ends; then nothing may be leased. It returns the seeds to begin with: first those of a run that
+// ended before all its seeds were in the state, then those given.
 func (c *Crawler) resume(ctx context.Context, given []canonical.URL, asked []pipeline.Seed, more bool) ([]canonical.URL, error) {
 	early, before, err := c.state.earlier()
 	if err != nil {
@@ -372,7 +376,7 @@ func (c *Crawler) resume(ctx context.Context, given []canonical.URL, asked []pip
 	for _, s := range before {
 		readmit(c, s.URL, true)
 	}
-	c.admitSeeds(ctx, given, asked) // before what they allow is kept
+	c.admitSeeds(ctx, given, asked) // before begin stores what they allow
 	all := append(early, given...)
 	var seeds []string
 	for _, u := range all {
@@ -384,8 +388,8 @@ func (c *Crawler) resume(ctx context.Context, given []canonical.URL, asked []pip
 	return all, c.state.begin(ctx, c.cfg.Settings, seeds, more, c.cfg.Embedded)
 }
 
-// earlier are the seeds of a run that ended before all of them were in the store, and those of them that are asked for
-// by more than their URLs.
+// earlier returns the seeds of a run that ended before all of them were in the store: those that consist of a URL
+// alone, and those with more to their request.
 func (s *State) earlier() (plain []canonical.URL, asked []pipeline.Seed, err error) {
 	for _, line := range s.seeds {
 		text, q, err := pipeline.ReadSeed(line)
@@ -404,10 +408,10 @@ func (s *State) earlier() (plain []canonical.URL, asked []pipeline.Seed, err err
 	return plain, asked, nil
 }
 
-// recountTold is how many URLs take long enough to be told of: with one pattern two to three seconds.
+// recountTold is how many URLs take long enough to count that it is logged: two to three seconds with one pattern.
 const recountTold = 1_000_000
 
-// recount has the budgets of patterns as earlier runs have left them. The state has no counters for them, as the
+// recount counts what earlier runs have used of the budgets of patterns. The state has no counters for them, as the
 // patterns may be others now.
 func (c *Crawler) recount(ctx context.Context) error {
 	if !c.state.resumed || len(c.cfg.Scope.Budgets) == 0 {
@@ -427,8 +431,8 @@ func (c *Crawler) recount(ctx context.Context) error {
 	return stateError(c.state.dir, err)
 }
 
-// noteSeeded notes in the state when all seeds are there. Those that were cut short by a limit, by Stop or by the end
-// of ctx are not all.
+// noteSeeded stores in the state when all seeds are in it. It does not if the seeds were cut short by a limit, by Stop
+// or by the end of ctx.
 func (c *Crawler) noteSeeded(ctx context.Context, seeds iter.Seq[canonical.URL]) iter.Seq[canonical.URL] {
 	return func(yield func(canonical.URL) bool) {
 		for u := range seeds {
@@ -436,7 +440,7 @@ func (c *Crawler) noteSeeded(ctx context.Context, seeds iter.Seq[canonical.URL])
 				return
 			}
 		}
-		// Discovery has taken the last one out of our hands. When it looks up again it has stored it.
+		// Discovery has received the last seed. When it handles Revise, it has stored that seed.
 		c.pipe.Revise()
 		select {
 		case <-c.pipe.Halted():
@@ -444,14 +448,14 @@ func (c *Crawler) noteSeeded(ctx context.Context, seeds iter.Seq[canonical.URL])
 		default:
 		}
 		if c.stopped.Err() == nil && ctx.Err() == nil {
-			// It becomes durable with the batch that ends next: to end one here would cut the frontier's in two.
+			// The value becomes durable with the next batch. Ending a batch here would split one of the frontier's.
 			c.state.store.SetMeta(metaAllSeeds, yes)
 		}
 	}
 }
 
-// noteEnd ends the last batch of a run: what was told of tries and seeds since the one before, what Reload has changed,
-// and why it came to its end. While it is open, learned rates could not be saved.
+// noteEnd ends the last batch of a run: the tries and seeds since the previous batch, what Reload has changed, and why
+// the crawl ended. While a batch is open, learned rates cannot be saved.
 func (c *Crawler) noteEnd() error {
 	if c.state == nil {
 		return nil
@@ -465,7 +469,7 @@ func (c *Crawler) noteEnd() error {
 	return err
 }
 
-// Checkpoint waits until all that was written so far is on the disk, with the state of the crawl as of then. Without a
+// Checkpoint waits until all that was written so far is on disk, with the state of the crawl as of then. Without a
 // state it does nothing.
 func (c *Crawler) Checkpoint(ctx context.Context) error {
 	if c.state == nil {
@@ -474,15 +478,15 @@ func (c *Crawler) Checkpoint(ctx context.Context) error {
 	return stateError(c.state.dir, c.state.store.Flush(ctx))
 }
 
-// StateFigures is how a state stands.
+// StateFigures are the figures of a state.
 type StateFigures struct {
-	Pending, Limit         int64 // operations not yet written, and how many of them may be
-	Queued, Done           int64 // URLs, as of the last commit
+	Pending, Limit         int64 // operations not written yet, and how many there may be before the crawl waits
+	Queued, Done           int64 // numbers of URLs as of the last commit
 	IndexMemory, IndexDisk int64 // bytes
 	Failed                 bool  // nothing is written any more
 }
 
-// Figures are as of now.
+// Figures returns the current figures.
 func (s *State) Figures() StateFigures {
 	counts := s.store.Counts()
 	k := StateFigures{Queued: counts.Queued, Done: counts.Done, Failed: s.store.Err() != nil}

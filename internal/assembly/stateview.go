@@ -13,8 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// StateView looks at the state of a crawl, which may be under way in another process. It is not safe for concurrent
-// use.
+// StateView reads the state of a crawl, which may be running in another process. It is not safe for concurrent use.
 type StateView struct {
 	view     disk.View
 	settings Settings
@@ -55,14 +54,13 @@ func (v *StateView) read(dir string) error {
 	return nil
 }
 
-// Settings are those of its last run.
+// Settings returns the settings of the last run.
 func (v *StateView) Settings() Settings { return v.settings }
 
-// Seeds are the URLs that it began with, and those to which they were redirected.
+// Seeds returns the URLs that the crawl began with, and those to which they were redirected.
 func (v *StateView) Seeds() []string { return v.seeds }
 
-// Find is what the state has of a URL in its canonical form, as an [Explanation] has it. It reads all URLs: some
-// seconds for ten million.
+// Find returns what the state has of a URL. It reads all URLs, which takes some seconds for ten million.
 func (v *StateView) Find(url string) (disk.Page, error) {
 	u, err := canonical.Parse(url)
 	if err != nil {
@@ -72,9 +70,9 @@ func (v *StateView) Find(url string) (disk.Page, error) {
 }
 
 var (
-	// errFile is that there is no directory, but a file.
+	// errFile means that there is a file in place of the directory.
 	errFile = fmt.Errorf("%w: it is a file", disk.ErrMissing)
-	// errDone is that there is a crawl that resume has nothing to do for.
+	// errDone means that there is a crawl with nothing left to resume.
 	errDone = fmt.Errorf("%w, and is done", disk.ErrExists)
 )
 
@@ -85,14 +83,14 @@ func isDir(dir string) error {
 	return nil
 }
 
-// StateError is trouble with the state of a crawl. What was committed before is kept.
+// StateError is an error about the state of a crawl. What was committed before is kept.
 type StateError struct {
-	Dir string // of the state
-	Err error  // says what is wrong, and mostly what to do
+	Dir string // directory of the state
+	Err error  // says what is wrong, and usually what to do
 }
 
-// stateHelp is what is said of errors in a directory, the first that is one; {dir} is the directory, and {arg} the same
-// as an argument of a shell.
+// stateHelp lists the messages for errors about a directory; the first entry whose error matches applies. {dir} stands
+// for the directory, and {arg} for the directory as an argument in a shell.
 var stateHelp = []struct {
 	err  error
 	text string
@@ -109,7 +107,7 @@ var stateHelp = []struct {
 
 func (e *StateError) Error() string {
 	word := e.Dir
-	if strings.ContainsAny(word, " '\"$&;()*?!`\\|<>#~") { // a shell would take it for something else
+	if strings.ContainsAny(word, " '\"$&;()*?!`\\|<>#~") { // characters that a shell would interpret
 		word = strconv.Quote(word)
 	}
 	for _, help := range stateHelp {
@@ -129,7 +127,7 @@ func (e *StateError) Error() string {
 
 func (e *StateError) Unwrap() error { return e.Err }
 
-// Is reports whether it is that there is a state, or that there is none.
+// Is makes a StateError match fs.ErrExist if there is a state already, and fs.ErrNotExist if there is none.
 func (e *StateError) Is(target error) bool {
 	return target == fs.ErrExist && errors.Is(e.Err, disk.ErrExists) || target == fs.ErrNotExist && errors.Is(e.Err, disk.ErrMissing)
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/access"
 )
 
-// mostSecret bounds a file with a password.
+// mostSecret bounds the size of a file with a password.
 const mostSecret = 4 << 10
 
-// Client is how the Redis of the settings is reached: its URL, with the variables that lookup knows in it, and what is
-// in the files of its password and of its authorities. No error has the password in it.
+// Client returns the options for the Redis of the settings: its URL, with the variables that lookup knows replaced, and
+// the contents of its password file and of its file of certificate authorities. No error contains the password.
 func Client(f *config.Fleet, lookup func(string) (string, bool)) (rueidis.ClientOption, error) {
 	o, err := parseURL(f.Redis, lookup)
 	if err != nil {
@@ -50,9 +50,9 @@ func Client(f *config.Fleet, lookup func(string) (string, bool)) (rueidis.Client
 	return o, nil
 }
 
-// parseURL reads fleet.redis, with the variables that lookup knows in it. What stands for a
-// user or a password is taken as it is, whatever characters it has. Beside what the format
-// has, sentinel_username and sentinel_password are what the Sentinels of master_set want.
+// parseURL reads fleet.redis, with the variables that lookup knows replaced. The value of a variable in the user or the
+// password may contain any characters. In addition to the usual format, sentinel_username and sentinel_password are the
+// credentials for the Sentinels of master_set.
 func parseURL(text string, lookup func(string) (string, bool)) (rueidis.ClientOption, error) {
 	who, rest := "", text
 	if at := strings.LastIndexByte(text, '@'); at >= 0 && strings.Contains(text[:at], "://") {
@@ -67,14 +67,14 @@ func parseURL(text string, lookup func(string) (string, bool)) (rueidis.ClientOp
 		return rueidis.ClientOption{}, err
 	}
 	o, err := rueidis.ParseURL(who + rest)
-	if err != nil { // whose words may have the password in them
+	if err != nil { // the text of err may contain the password
 		return o, fmt.Errorf("%s is no URL of a Redis: give redis://HOST:PORT, rediss:// with TLS, or unix:///PATH", document.Quote(config.RedactRedis(text)))
 	}
 	if len(o.InitAddress) == 0 || strings.HasPrefix(o.InitAddress[0], ":") {
 		return o, fmt.Errorf("%s names no host: give redis://HOST:PORT", document.Quote(config.RedactRedis(text)))
 	}
 	u, err := url.Parse(who + rest)
-	if err != nil { // it has just been parsed
+	if err != nil { // this cannot happen: rueidis has just parsed it
 		return o, errors.New("is no URL")
 	}
 	if o.Sentinel.MasterSet != "" {
@@ -82,7 +82,7 @@ func parseURL(text string, lookup func(string) (string, bool)) (rueidis.ClientOp
 		o.Sentinel.TLSConfig = o.TLSConfig.Clone()
 	}
 	if o.TLSConfig != nil && (o.Sentinel.MasterSet != "" || len(o.InitAddress) > 1) {
-		o.TLSConfig.ServerName = "" // each by the name or address by which it is reached
+		o.TLSConfig.ServerName = "" // each server is verified by the name or address by which it is reached
 		if o.Sentinel.TLSConfig != nil {
 			o.Sentinel.TLSConfig.ServerName = ""
 		}

@@ -25,16 +25,17 @@ import (
 func init() { assembly.Fleets.Register(prepare) }
 
 const (
-	// fleetEngine is what processes of one job must have in common that no setting says: how URLs are spelled, what is
-	// told of them, and how budgets are shared. It changes whenever two versions of this module would not take the same
-	// URLs for the same.
+	// fleetEngine is what processes of one job must have in common beyond the settings: how URLs are canonicalized,
+	// what is stored about them, and how budgets are shared. It changes whenever two versions of this module would
+	// disagree on whether URLs are the same.
 	fleetEngine = "2"
-	// fleetPatience is how long a process waits for a Redis when it begins, and in a cluster for a replica to take the
-	// place of a node: that takes some seconds more than the 15 of its usual cluster-node-timeout.
+	// fleetPatience is how long a process waits for Redis when it begins, which in a cluster includes the time until a
+	// replica takes the place of a node: some seconds more than the usual cluster-node-timeout of 15 s.
 	fleetPatience = 30 * time.Second
-	// tokenPatience is for one question about tokens, which nobody waits for: a late answer is worth more than none.
+	// tokenPatience is the timeout of one request for tokens. Nothing waits for that request, so a late reply is better
+	// than none.
 	tokenPatience = time.Second
-	// slotsEvery is how often a process asks for its share of the concurrency budget, at most.
+	// slotsEvery is the longest pause between two requests for this process's share of the concurrency budget.
 	slotsEvery = time.Second
 )
 
@@ -60,7 +61,7 @@ func Await(ctx context.Context, settings *config.Config, log *slog.Logger) error
 	return err
 }
 
-// fleet is this process's part in a crawl of several. What it tells of the job its store does.
+// fleet is this process's part in a crawl of several. Its store reports about the job.
 type fleet struct {
 	*redis.Store // nil before Open
 	crawl        *assembly.Crawler
@@ -68,13 +69,12 @@ type fleet struct {
 	log          *slog.Logger
 	clk          clock.Clock
 	job          string
-	tokens       *tokens.Repository // of budgets that processes share; nil: there are none
-	orders       chan redis.Order   // of operators, the newest; room for one
+	tokens       *tokens.Repository // tokens of the budgets that the processes share; nil means that there are none
+	orders       chan redis.Order   // the newest order of operators; of capacity one
 	begun        atomic.Bool
 }
 
-// prepare prepares to join the job of the settings. The limiter's budgets, if there are any, are those of all
-// processes.
+// prepare prepares to join the job of the settings. Budgets of the limiter become those of all processes.
 func prepare(c *assembly.Crawler, lc *ratelimit.Config) (assembly.Fleet, error) {
 	p := c.Parts()
 	cfg := p.Config
@@ -93,8 +93,9 @@ func prepare(c *assembly.Crawler, lc *ratelimit.Config) (assembly.Fleet, error) 
 	return f, nil
 }
 
-// Open makes the job of the settings, or joins it. The scope hears of its seeds. A server that does not let us count
-// rates would have nothing be asked for, ever; whether it is there at all is no question of ours.
+// Open makes the job of the settings, or joins it. The scope gets the job's seeds. It is an error if the server does
+// not permit counting of rates, as then nothing would ever be requested; whether that server is reachable does not
+// matter here.
 func (f *fleet) Open() error {
 	ctx, cancel := context.WithTimeout(context.Background(), fleetPatience)
 	defer cancel()
@@ -110,7 +111,7 @@ func (f *fleet) Open() error {
 	if err != nil {
 		return &assembly.FleetError{Job: f.job, Err: err}
 	}
-	f.adoptBounds(f.Store.Order().Bounds) // that were set before we came
+	f.adoptBounds(f.Store.Order().Bounds) // bounds that were set before this process joined
 	if left := f.Store.Left(); left.Known > 0 && left.Queued == 0 {
 		f.log.Warn("the job is complete: only URLs that are new to it will be asked for; 'crawl fleet purge' forgets it",
 			slog.String("job", f.job), slog.Int64("done", left.Known))
@@ -167,7 +168,7 @@ func (f *fleet) keepNewest(order redis.Order) {
 	}
 }
 
-// bounds are those of this process, or where operators have set others for the job, those.
+// bounds returns the bounds that operators have set for the job, or else those of this process.
 func (f *fleet) bounds(b redis.Bounds) (pages int64, span time.Duration) {
 	return *cmp.Or(b.Pages, &f.cfg.MaxPages), *cmp.Or(b.Time, &f.cfg.MaxTime)
 }
@@ -186,7 +187,7 @@ func (f *fleet) adoptBounds(b redis.Bounds) {
 	cfg.MaxPages, cfg.MaxTime = pages, span
 }
 
-// Run has operators be obeyed and the concurrency budget be shared, until ctx ends.
+// Run carries out the orders of operators and shares the concurrency budget, until ctx ends.
 func (f *fleet) Run(ctx context.Context) {
 	f.begun.Store(true)
 	var both sync.WaitGroup
@@ -195,7 +196,7 @@ func (f *fleet) Run(ctx context.Context) {
 	both.Wait()
 }
 
-// obey carries out what operators say to all processes of the job, until ctx ends.
+// obey carries out what operators want from all processes of the job, until ctx ends.
 func (f *fleet) obey(ctx context.Context) {
 	log, pipe := f.log, f.crawl.Parts().Pipeline
 	control, maxPages, maxTime := redis.Running, f.cfg.MaxPages, f.cfg.MaxTime
@@ -227,7 +228,7 @@ func (f *fleet) obey(ctx context.Context) {
 	}
 }
 
-// insist gives an order that a pipeline takes only once it runs.
+// insist repeats an order that a pipeline accepts only once it runs.
 func (f *fleet) insist(ctx context.Context, order func() bool) {
 	for !order() {
 		select {
@@ -241,7 +242,7 @@ func (f *fleet) insist(ctx context.Context, order func() bool) {
 	}
 }
 
-// shareSlots asks for this process's share of ratelimit.global_concurrency until ctx ends.
+// shareSlots requests this process's share of ratelimit.global_concurrency until ctx ends.
 func (f *fleet) shareSlots(ctx context.Context) {
 	limiter, log := f.crawl.Parts().Limiter, f.log
 	plan := f.cfg.RateLimit.GlobalConcurrency
@@ -254,7 +255,7 @@ func (f *fleet) shareSlots(ctx context.Context) {
 		held, want := limiter.Slots()
 		want = min(want, f.cfg.Concurrency)
 		if f.Store.Hosts() > 0 {
-			want = max(want, 1) // for the next one, which may be due soon
+			want = max(want, 1) // one slot for the next request, which may be due soon
 		}
 		share, until, err := f.Store.Slots(ctx, plan, held, want)
 		switch {
@@ -274,7 +275,7 @@ func (f *fleet) shareSlots(ctx context.Context) {
 		}
 		period := slotsEvery
 		if lease := f.cfg.Fleet.Lease; lease > 0 {
-			period = min(period, lease/4) // so that what is out is cut off before the share ends
+			period = min(period, lease/4) // so that requests beyond the share are canceled before it ends
 		}
 		if share < max(1, want) {
 			period /= 4
@@ -285,7 +286,8 @@ func (f *fleet) shareSlots(ctx context.Context) {
 	}
 }
 
-// End gives everything back at the end of a run that had this error. Of two the first counts.
+// End gives everything back at the end of a run, and returns the error to end with: an earlier failure of the store,
+// else err, else that of closing.
 func (f *fleet) End(err error) error {
 	var failed error
 	if f.Store != nil {
@@ -306,14 +308,14 @@ func (f *fleet) close() (err error) {
 		err = f.Store.Close()
 	}
 	if f.tokens != nil {
-		_ = f.tokens.Close() // which has no error
+		_ = f.tokens.Close() // never returns an error
 	}
 	return err
 }
 
-// Join has the pipeline work on the job.
+// Join configures the pipeline to work on the job.
 func (f *fleet) Join(pc *pipeline.Config) {
 	pc.State = &pipeline.State{Storage: f.Store, Progress: f.Store, Left: f.Store.Left(), Peers: f.Store}
 	pc.Key, pc.Job, pc.Elapsed = f.Store.Key(), f.job, f.Store.Elapsed()
-	pc.Budgets = nil // the job counts for them
+	pc.Budgets = nil // the job counts what is used of budgets
 }

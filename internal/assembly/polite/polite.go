@@ -1,5 +1,5 @@
-// Package polite puts the adaptive limiter, the policies of a document and a transport together as
-// an http.Client that asks no host faster than it likes. The package crawl shows it to programs.
+// Package polite combines the adaptive limiter, the policies of a document and a transport into an http.Client that
+// sends requests to no host faster than the host tolerates. The package crawl offers it to programs.
 package polite
 
 import (
@@ -20,17 +20,17 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// ErrClosed is the error of requests made through a [Client] that is closed,
-// and of those that were under way when it was.
+// ErrClosed is the error of requests made through a [Client] that is closed, and of those that were in flight when it
+// was closed.
 var ErrClosed = errors.New("the client is closed")
 
-// Config says how a [Client] behaves: that of the package crawl, which says what each field means.
+// Config configures a [Client]. Package crawl documents the fields.
 type Config struct {
 	UserAgent      string
-	Shared         *Shared      // paces the requests; nil: one of the client's own is made of Pace
-	Pace           SharedConfig // of a limiter of the client's own
+	Shared         *Shared      // paces the requests; nil: the client makes its own from Pace
+	Pace           SharedConfig // configures the client's own limiter
 	MaxRetryAfter  time.Duration
-	MaxCrawlDelay  time.Duration // negative: any
+	MaxCrawlDelay  time.Duration // negative means that any is obeyed
 	ObeyRobots     bool
 	Resilience     []byte
 	ResilienceFile string
@@ -46,25 +46,24 @@ type Config struct {
 	Log            *slog.Logger
 }
 
-// Client is an http.Client that takes the turn of each request from an adaptive limiter. Close
-// ends it. It is safe for concurrent use.
+// Client is an http.Client that waits for a permit of an adaptive limiter before each request. Close ends it. It is
+// safe for concurrent use.
 type Client struct {
 	HTTP *http.Client
 
 	shared  *Shared
-	owned   bool // the client made it
+	owned   bool // the client has made shared
 	member  *Member
 	inner   *transport.Client
-	policy  *binder.LiveChain // the chain inside
-	closing context.Context   // ends with Close, and with it every request
+	policy  *binder.LiveChain // the chain inside inner
+	closing context.Context   // ends at Close, and with it every request
 	stop    context.CancelCauseFunc
-	beside  sync.WaitGroup // what runs beside the requests
+	beside  sync.WaitGroup // goroutines that run beside the requests
 	closed  atomic.Bool
 }
 
-// New builds a client. The error names the field that makes no sense, or what is wrong in the
-// document. It starts a goroutine that follows the file if there is one, and those of a limiter of its own; Close ends
-// them.
+// New builds a client. The error names the field that is wrong, or says what is wrong in the document. It starts a
+// goroutine that watches the file of policies if there is one, and those of its own limiter; Close ends them.
 func New(cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -109,7 +108,7 @@ func (c *Client) leave() error {
 	return nil
 }
 
-// check rejects what no part of the client would.
+// check returns an error for what no part of the client would reject.
 func (c *Config) check() error {
 	switch {
 	case c.Timeout < 0:
@@ -124,7 +123,7 @@ func (c *Config) check() error {
 	return nil
 }
 
-// chain puts policies and limiter around base.
+// chain puts the policies and the limiter around base.
 func (c *Client) chain(cfg *Config, base http.RoundTripper) (http.RoundTripper, error) {
 	polite, err := transport.Polite(transport.PoliteConfig{Limiter: c.shared.AdaptiveRateLimiter, MaxRetryAfter: cfg.MaxRetryAfter})
 	if err != nil {
@@ -140,7 +139,7 @@ func (c *Client) chain(cfg *Config, base http.RoundTripper) (http.RoundTripper, 
 		if err != nil {
 			return nil, fmt.Errorf("limit: %w", err)
 		}
-		// Outside the engine, which would take a wait for the permit for a slow host.
+		// The limit is outside the limiter, which would mistake a wait for its permit for a slow host.
 		pace = func(next http.RoundTripper) http.RoundTripper { return limit(polite(next)) }
 	}
 	source, name := binder.File(cfg.ResilienceFile), "ResilienceFile "+cfg.ResilienceFile
@@ -162,7 +161,7 @@ func (c *Client) chain(cfg *Config, base http.RoundTripper) (http.RoundTripper, 
 	return c.policy, nil
 }
 
-// onReload is who is told of a file that has changed.
+// onReload returns the function that is called when the file of policies has changed.
 func (c *Config) onReload() func(*binder.Model, error) {
 	tell, log := c.OnReload, c.Log
 	return func(_ *binder.Model, err error) {
@@ -178,11 +177,11 @@ func (c *Config) onReload() func(*binder.Model, error) {
 	}
 }
 
-// Snapshot tells what has been learned of hosts, and why each is asked as fast as it is.
+// Snapshot returns what has been learned about hosts, and why each gets requests at its rate.
 func (c *Client) Snapshot() ratelimit.LimiterSnapshot { return c.shared.Snapshot() }
 
-// Close ends the requests under way with [ErrClosed], and the connections of the client's own
-// transport. It waits for the goroutines that the client has started, and may be called again.
+// Close cancels the requests in flight with [ErrClosed], and closes the connections of the client's own transport. It
+// waits for the goroutines that the client has started. It may be called again.
 func (c *Client) Close() error {
 	if c.closed.Swap(true) {
 		return nil
@@ -192,18 +191,19 @@ func (c *Client) Close() error {
 	return errors.Join(c.inner.Close(), c.leave())
 }
 
-// entrance is the way into a client: it gives requests their User-Agent, and an end when the client has one.
+// entrance is the outermost layer of a client: it sets the User-Agent of requests, and cancels them when the client is
+// closed.
 type entrance struct {
 	next    http.RoundTripper
 	agent   string
 	closing context.Context
 }
 
-// RoundTrip implements http.RoundTripper. Copying the request costs less than one header takes on its way.
+// RoundTrip implements http.RoundTripper. Copying the request costs less than a layer spends on one header.
 func (e *entrance) RoundTrip(req *http.Request) (*http.Response, error) {
 	if e.closing.Err() != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // nobody is left to be told
+			_ = req.Body.Close() // nobody could handle the error
 		}
 		return nil, ErrClosed
 	}
@@ -212,7 +212,7 @@ func (e *entrance) RoundTrip(req *http.Request) (*http.Response, error) {
 	end := func(error) { unhook(); cancel(nil) }
 	bound := false
 	defer func() {
-		if !bound { // also when a layer panics
+		if !bound { // also if a layer panics
 			end(nil)
 		}
 	}()
@@ -232,15 +232,15 @@ func (e *entrance) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	bound = true
-	if res.StatusCode == http.StatusSwitchingProtocols { // no context ends what speaks another protocol by now
+	if res.StatusCode == http.StatusSwitchingProtocols { // a context no longer ends a connection that has switched protocols
 		body := res.Body
-		unbody := context.AfterFunc(e.closing, func() { _ = body.Close() }) // its user sees it
+		unbody := context.AfterFunc(e.closing, func() { _ = body.Close() }) // the user of the body gets the error
 		return transport.Bind(res, func(err error) { unbody(); end(err) }), nil
 	}
 	return transport.Bind(res, end), nil
 }
 
-// CloseIdleConnections closes those of the transport.
+// CloseIdleConnections closes the idle connections of the transport.
 func (e *entrance) CloseIdleConnections() {
 	if idle, ok := e.next.(interface{ CloseIdleConnections() }); ok {
 		idle.CloseIdleConnections()

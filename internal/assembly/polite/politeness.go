@@ -20,30 +20,30 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// Shared is one state per host for all who ask hosts in a process: crawls, clients, and a program's own code. Each of
-// them has a [Member]. It is safe for concurrent use.
+// Shared holds one state per host for all that send requests in a process: crawls, clients, and a program's own code.
+// Each of them has a [Member]. It is safe for concurrent use.
 type Shared struct {
 	*ratelimit.AdaptiveRateLimiter
 
-	keeper  *memory.Keeper // its Places are empty if nothing is kept
+	keeper  *memory.Keeper // its Places are empty if nothing is saved
 	events  listeners
 	delays  delays
 	members atomic.Int32
-	own     func() *Member // of the program's own requests
+	own     func() *Member // returns the member for the program's own requests
 	paced   transport.Middleware
 	stop    context.CancelFunc
 	beside  sync.WaitGroup
 	closed  atomic.Bool
 }
 
-// SharedConfig is what [NewShared] needs.
+// SharedConfig configures [NewShared].
 type SharedConfig struct {
 	Limiter  ratelimit.Config // its OnEvent and MaxCrawlDelay are not used
-	Remember string           // the file where what is learned is kept; empty: nowhere
-	Log      *slog.Logger     // nil: nobody is told
+	Remember string           // path of the file where what is learned is saved; empty: nowhere
+	Log      *slog.Logger     // nil: nothing is logged
 }
 
-// NewShared loads what the file remembers, and begins to save it there. Close ends that.
+// NewShared makes a limiter, loads what the file remembers, and begins to save to the file. Close ends that.
 func NewShared(cfg SharedConfig) (*Shared, error) {
 	s := &Shared{}
 	pauses := make(chan struct{}, 1)
@@ -82,16 +82,16 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 	return s, nil
 }
 
-// Acquire waits for the turn of a request of the program's own, in line with all others.
+// Acquire waits for the permit of a request of the program's own, in line with all others.
 func (s *Shared) Acquire(ctx context.Context, domain string) (ratelimit.Permit, error) {
-	s.own() // so that crawls know of somebody else
+	s.own() // counts as a member, so that crawls are not alone
 	return s.AdaptiveRateLimiter.Acquire(ctx, domain)
 }
 
-// SetCrawlDelay is that of the program's own robots.txt reader: see [Member.SetCrawlDelay].
+// SetCrawlDelay sets the Crawl-delay that the program's own robots.txt reader found: see [Member.SetCrawlDelay].
 func (s *Shared) SetCrawlDelay(domain string, d time.Duration) { s.own().SetCrawlDelay(domain, d) }
 
-// Save writes what is known of hosts to the file now. Without a file it does nothing.
+// Save writes what is known about hosts to the file now. Without a file it does nothing.
 func (s *Shared) Save(ctx context.Context) error {
 	for _, place := range s.keeper.Places {
 		if err := place.Save(ctx, s.Remember()); err != nil {
@@ -101,8 +101,8 @@ func (s *Shared) Save(ctx context.Context) error {
 	return nil
 }
 
-// Close ends what runs beside, and saves. Who is a member yet goes on, but what it learns from then on is not saved. It
-// may be called again.
+// Close ends the goroutines, and saves. Members may continue, but what they learn from then on is not saved. It may be
+// called again.
 func (s *Shared) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -112,21 +112,21 @@ func (s *Shared) Close() error {
 	return s.Save(context.Background())
 }
 
-// Subscribe has fn called with what changes the pace of a host, in order for each host, by the goroutines that ask. It
-// must not block. A call may still be under way when off has returned.
+// Subscribe makes the limiter call fn with each change of a host's pace, in order per host, on the goroutines that send
+// requests. fn must not block. A call may still be running when off has returned.
 func (s *Shared) Subscribe(fn func(ratelimit.Event)) (off func()) { return s.events.add(fn) }
 
-// Middleware paces the requests of an http.RoundTripper of the program's own.
+// Middleware returns what paces the requests of a program's own http.RoundTripper.
 func (s *Shared) Middleware() transport.Middleware { return s.paced }
 
-// Until is how long it is until an instant, by the clock of the limiter.
+// Until returns the time until an instant, by the clock of the limiter.
 func (s *Shared) Until(t time.Time) time.Duration { return t.Sub(s.keeper.Clock.Now()) }
 
-// Report is Feedback of an answer whose header, nil for none, has yet to be read.
+// Report calls Feedback after it has added to fb what the header of the response says. A nil header adds nothing.
 func (s *Shared) Report(domain string, fb ratelimit.Feedback, h http.Header) {
 	if h != nil {
 		now := s.keeper.Clock.Now()
-		wait, _ := header.RetryAfterOf(h, now, 0) // a malformed one asks for nothing
+		wait, _ := header.RetryAfterOf(h, now, 0) // a malformed header is ignored
 		switch outcome.RetryAfter(fb.StatusCode) {
 		case outcome.WaitsHost:
 			fb.RetryAfter = cmp.Or(fb.RetryAfter, wait)
@@ -135,44 +135,44 @@ func (s *Shared) Report(domain string, fb ratelimit.Feedback, h http.Header) {
 				fb.RetryAfter = cmp.Or(fb.RetryAfter, wait)
 			}
 		}
-		fb.Quota, _ = header.Parse(h, now) // nor does a malformed quota say anything
+		fb.Quota, _ = header.Parse(h, now) // a malformed quota is ignored
 		fb.Second = header.Second(h)
 	}
 	s.Feedback(domain, fb)
 }
 
 const (
-	// promptly is how long a member waits for a permit that it was told is there.
+	// promptly is how long a member waits for a permit that ReadyAt has announced.
 	promptly = 20 * time.Millisecond
-	// MaxInLine is how long a member may wait in line for a host at most.
+	// MaxInLine is how long a request may wait in line for a host at most.
 	MaxInLine = 30 * time.Second
-	// maxInVain is how many hosts are noted whose line was too long.
+	// maxInVain is for how many hosts it is recorded that waiting in line was in vain.
 	maxInVain = 1 << 12
 )
 
-// Member is a part of a [Shared] that learns from its own answers and obeys what all have learned. It is what the
-// pipeline of a crawl takes for a limiter.
+// Member is a part of a [Shared]: it learns from its own responses and obeys what all members have learned. The
+// pipeline of a crawl uses it as its limiter.
 type Member struct {
 	*ratelimit.AdaptiveRateLimiter
 
 	shared   *Shared
-	maxDelay time.Duration   // longest Crawl-delay that is obeyed; negative: any
-	leaving  context.Context // ends what waits in line
+	maxDelay time.Duration   // longest Crawl-delay that is obeyed; negative means any
+	leaving  context.Context // cancels waits in line when it ends
 	off      func()
 	left     sync.Once
 
 	mostInLine int
 	mu         sync.Mutex
-	standing   int                  // requests that stand in line
-	inLine     map[string]time.Time // hosts of which none may stand in line, as one does or did in vain, and until when
+	standing   int                  // number of requests that wait in line
+	inLine     map[string]time.Time // hosts for which none may join the line, as one waits or did in vain; until when
 }
 
-// MemberConfig is what [Shared.Join] needs.
+// MemberConfig configures [Shared.Join].
 type MemberConfig struct {
-	MaxCrawlDelay time.Duration         // longest that is obeyed; zero means 60s, negative means any
-	InLine        int                   // how many requests may wait in line while others ask the same host; zero: 1
-	Leaving       context.Context       // whose end ends those waits; nil: never
-	OnEvent       func(ratelimit.Event) // of all hosts of the Shared; nil: nobody is told
+	MaxCrawlDelay time.Duration         // longest Crawl-delay that is obeyed; zero means 60s, negative means any
+	InLine        int                   // how many requests may wait in line while others request from the same host; zero means 1
+	Leaving       context.Context       // cancels these waits when it ends; nil means never
+	OnEvent       func(ratelimit.Event) // gets the events of all hosts of the Shared; nil means that nobody does
 }
 
 // Join makes a member. Leave ends it.
@@ -191,8 +191,8 @@ func (s *Shared) Join(cfg MemberConfig) *Member {
 	return m
 }
 
-// Leave ends a member: what robots.txt has told it holds no longer when another one tells something else. It may be
-// called again, and of a nil Member, which is none.
+// Leave ends a member. The Crawl-delays that it has set are dropped, and no longer count when another member sets one.
+// It may be called again, and on a nil Member, where it does nothing.
 func (m *Member) Leave() {
 	if m == nil {
 		return
@@ -204,8 +204,8 @@ func (m *Member) Leave() {
 	})
 }
 
-// Acquire takes the permit that ReadyAt has told of. Where another one was faster, or others wait, it stands in line
-// with them, so that nobody is always late: one request for a host, up to [MaxInLine], and a few hosts at a time.
+// Acquire takes the permit that ReadyAt has announced. If another request was faster, or if others wait, it waits in
+// line with them, so that no member is always late: one request per host, up to [MaxInLine], and a few hosts at a time.
 func (m *Member) Acquire(ctx context.Context, domain string) (ratelimit.Permit, error) {
 	permit, err := m.AdaptiveRateLimiter.Acquire(ratelimit.Until{Context: ctx, Time: m.now().Add(promptly)}, domain)
 	late, ok := errors.AsType[*ratelimit.WaitError](err)
@@ -219,7 +219,7 @@ func (m *Member) Acquire(ctx context.Context, domain string) (ratelimit.Permit, 
 	defer context.AfterFunc(m.leaving, cancel)()
 	permit, err2 := m.AdaptiveRateLimiter.Acquire(inLine, domain)
 	if err2 != nil {
-		again = m.now().Add(max(late.Wait, time.Second)) // or a host would be tried and tried whose line is too long
+		again = m.now().Add(max(late.Wait, time.Second)) // so that a host whose line is too long is not tried again and again
 	}
 	if err2 != nil && m.leaving.Err() != nil && ctx.Err() == nil {
 		return nil, err
@@ -227,7 +227,8 @@ func (m *Member) Acquire(ctx context.Context, domain string) (ratelimit.Permit, 
 	return permit, err2
 }
 
-// ReadyAt is now for a host that others wait for, if this member may stand in line with them.
+// ReadyAt returns the zero time for a host that others wait for, if this member may wait in line with them; otherwise
+// it returns what the limiter does.
 func (m *Member) ReadyAt(domain string, ahead, all int) (at time.Time, why ratelimit.Limit) {
 	at, why = m.AdaptiveRateLimiter.ReadyAt(domain, ahead, all)
 	if why == ratelimit.LimitNone || ahead > 0 || m.alone() || !paces(why) || at.Sub(m.now()) > MaxInLine {
@@ -239,10 +240,11 @@ func (m *Member) ReadyAt(domain string, ahead, all int) (at time.Time, why ratel
 	return time.Time{}, ratelimit.LimitNone
 }
 
-// alone reports whether nobody else shares the limiter.
+// alone reports whether no other member shares the limiter.
 func (m *Member) alone() bool { return m.shared.members.Load() < 2 }
 
-// mayEnter reports whether a request for a domain may stand in line: none does, nor was one in vain a moment ago.
+// mayEnter reports whether a request for a domain may join the line: none of this member waits for the domain, or has
+// waited in vain lately, and few wait for others.
 func (m *Member) mayEnter(domain string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -253,7 +255,7 @@ func (m *Member) mayEnterLocked(domain string) bool {
 	return m.standing < m.mostInLine && !m.inLine[domain].After(m.now())
 }
 
-// enter has a request stand in line, if it may. What follows is exit.
+// enter makes a request join the line, if it may. Every success needs a call of exit.
 func (m *Member) enter(domain string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -269,7 +271,8 @@ func (m *Member) enter(domain string) bool {
 	return true
 }
 
-// exit lets the next one for a domain stand in line from again on, or at once.
+// exit makes a request leave the line. The next one for the domain may join at the instant again, or at once if that is
+// zero.
 func (m *Member) exit(domain string, again time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -280,7 +283,7 @@ func (m *Member) exit(domain string, again time.Time) {
 	}
 }
 
-// paces reports whether a limit is one that lets the next request through soon, after those of others.
+// paces reports whether a limit lets the next request through soon, after those of others.
 func paces(l ratelimit.Limit) bool {
 	switch l {
 	case ratelimit.LimitRetryAfter, ratelimit.LimitBreaker, ratelimit.LimitQuota:
@@ -291,7 +294,8 @@ func paces(l ratelimit.Limit) bool {
 
 func (m *Member) now() time.Time { return m.shared.keeper.Clock.Now() }
 
-// SetCrawlDelay notes what a host's robots.txt asks of this member. The longest that it asks of any holds for all.
+// SetCrawlDelay records what a host's robots.txt demands of this member. The longest delay that it demands of any
+// member applies to all.
 func (m *Member) SetCrawlDelay(domain string, d time.Duration) {
 	if m.maxDelay > 0 {
 		d = min(d, m.maxDelay)
@@ -300,11 +304,11 @@ func (m *Member) SetCrawlDelay(domain string, d time.Duration) {
 	m.shared.delays.set(m, domain, max(d, 0), m.AdaptiveRateLimiter.SetCrawlDelay)
 }
 
-// maxDelays is how many hosts have their delays told apart by member. Of more, the longest that was told counts until
+// maxDelays is for how many hosts delays are kept per member. For others, the longest delay that was set counts until
 // the limiter forgets the host.
 const maxDelays = 100_000
 
-// delays are what robots.txt asks of whom. The zero delays is ready.
+// delays holds what robots.txt demands of each member. The zero delays is ready to use.
 type delays struct {
 	mu sync.Mutex
 	by map[string][]delayOf
@@ -315,8 +319,8 @@ type delayOf struct {
 	d      time.Duration // above zero
 }
 
-// set tells the limiter the longest delay of a domain, without a lock held, as it tells of events. Of two calls at a
-// time the last one tells what counts after both.
+// set records a delay, and calls tell with the longest delay of the domain, without holding a lock, as tell emits
+// events. If two calls run at the same time, the last call of tell has what counts after both.
 func (t *delays) set(m *Member, domain string, d time.Duration, tell func(string, time.Duration)) {
 	longest := t.note(m, domain, d)
 	for told := longest - 1; told != longest; longest = t.longest(domain) {
@@ -374,7 +378,7 @@ func (t *delays) forget(m *Member) {
 	}
 }
 
-// listeners are told of events. The zero listeners is ready.
+// listeners are functions that are called with events. The zero listeners is ready to use.
 type listeners struct {
 	mu  sync.Mutex // held while the list is replaced
 	all atomic.Pointer[[]*func(ratelimit.Event)]

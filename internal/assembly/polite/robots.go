@@ -15,12 +15,11 @@ import (
 	"github.com/treadlight/crawl/internal/web/robots"
 )
 
-// ErrRobots is what the error is of a request that robots.txt forbids, or whose robots.txt cannot be had. Nothing was
-// sent.
+// ErrRobots is the error of a request that robots.txt forbids, or whose robots.txt cannot be fetched. Nothing was sent.
 var ErrRobots = errors.New("robots.txt forbids it")
 
-// gate lets requests pass that robots.txt allows. It asks for the file of an origin with its first request, by way of
-// next, so that it is paced and retried as others are.
+// gate lets requests pass that robots.txt allows. It requests the file of an origin at the origin's first request,
+// through next, so that it is paced and retried like others.
 type gate struct {
 	next   http.RoundTripper
 	agent  string
@@ -29,7 +28,7 @@ type gate struct {
 	clk    clock.Clock
 
 	mu    sync.Mutex
-	under map[string]chan struct{} // origins whose file is being asked for, as many as there are requests at most
+	under map[string]chan struct{} // origins whose file is being fetched: at most as many as there are requests
 }
 
 func newGate(next http.RoundTripper, agent string, m *Member) (*gate, error) {
@@ -45,7 +44,7 @@ func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 	if u := req.URL; u != nil && u.Path != "/robots.txt" && (u.Scheme == "http" || u.Scheme == "https") {
 		if err := g.check(req.Context(), u); err != nil {
 			if req.Body != nil {
-				_ = req.Body.Close() // nobody is left to be told
+				_ = req.Body.Close() // nobody could handle the error
 			}
 			return nil, err
 		}
@@ -53,14 +52,14 @@ func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 	return g.next.RoundTrip(req)
 }
 
-// CloseIdleConnections closes those of the transport.
+// CloseIdleConnections closes the idle connections of the transport.
 func (g *gate) CloseIdleConnections() {
 	if idle, ok := g.next.(interface{ CloseIdleConnections() }); ok {
 		idle.CloseIdleConnections()
 	}
 }
 
-// check is nil if robots.txt allows a URL.
+// check returns nil if robots.txt allows a URL.
 func (g *gate) check(ctx context.Context, u *url.URL) error {
 	origin := strings.ToLower(u.Scheme + "://" + u.Host)
 	for ctx.Err() == nil {
@@ -85,7 +84,7 @@ func (g *gate) check(ctx context.Context, u *url.URL) error {
 		under := g.under[origin]
 		g.mu.Unlock()
 		if under == nil {
-			continue // it has just ended
+			continue // the request has just ended
 		}
 		select {
 		case <-under:
@@ -106,7 +105,7 @@ func (g *gate) fetch(ctx context.Context, origin string) bool {
 		return false
 	}
 	res := robots.Result{Kind: robots.NoAnswer, Reason: "the request for it was given up"}
-	defer func() { // also when a layer panics
+	defer func() { // also if a layer panics
 		e := g.cache.Answer(origin, g.clk.Now(), res)
 		if e.Rules != nil {
 			g.delay(origin, e.Rules)
@@ -122,7 +121,7 @@ func (g *gate) fetch(ctx context.Context, origin string) bool {
 	return true
 }
 
-// delay passes a Crawl-delay on. Both schemes of a host are paced as one, so the wish of either holds for both.
+// delay sets a Crawl-delay. Both schemes of a host are paced as one, so the longer delay of the two applies to both.
 func (g *gate) delay(origin string, rules *robots.Rules) {
 	scheme, host, _ := strings.Cut(origin, "://")
 	other := "https"
@@ -133,7 +132,7 @@ func (g *gate) delay(origin string, rules *robots.Rules) {
 	g.member.SetCrawlDelay(host, max(rules.Pause(), both.Pause()))
 }
 
-// ask asks for a file, and follows its redirects.
+// ask requests a file, and follows its redirects.
 func (g *gate) ask(ctx context.Context, at string) robots.Result {
 	for hops := 0; ; hops++ {
 		answer := g.once(ctx, at)
@@ -163,7 +162,7 @@ func (g *gate) once(ctx context.Context, at string) (a robots.Answer) {
 	if err != nil {
 		return robots.Answer{Err: err}
 	}
-	defer func() { _ = res.Body.Close() }() // it was only read
+	defer func() { _ = res.Body.Close() }() // the body was only read
 	a.Status, a.Location = res.StatusCode, res.Header.Get("Location")
 	a.Body, a.Err = io.ReadAll(io.LimitReader(res.Body, robots.MaxBytes))
 	return a

@@ -1,14 +1,15 @@
 // Package session logs a crawl in by a form, and notices when it is logged out.
 //
-// A [Login] is what a user's file says: the page with the form, what to fill in, and what proves that it worked. A
-// [Session] is in charge of the rest. The first page of the site has it log in; every later one is fetched within
-// what that gave, and its answer is looked at: a redirect to the login page, the form itself, a 401 or what the file
-// names as a sign say that the session is over. Such a page is no answer to its URL: it is asked for again after
-// another login, in which all who find the session gone take part once. A page that shows the signs in two sessions
-// one after another is taken as it is.
+// A [Login] is what a user's file says: the page with the form, what to fill in, and what proves that the login worked.
+// A [Session] does the rest. The first page of the site makes it log in. Every later page is fetched within the
+// session, and its response is checked: a redirect to the login page, the form itself, a 401, or a sign that the file
+// names mean that the session is over. Such a response is not the page: its URL is requested again after another login,
+// which happens once for all workers that notice the end of the session. A page that shows such a sign in two sessions
+// in a row is accepted as it is.
 //
-// What was filled in and the cookies are secrets: they are in no error and no log. With a state the cookies are kept
-// as [Session.Save] gives them, encrypted by what was filled in, which whoever goes on has to have anyway.
+// What was filled in and the cookies are secrets: no error and no log contains them. With a state the cookies are kept
+// in the form that Config.Save gets, encrypted with what was filled in, which whoever resumes the crawl must have
+// anyway.
 package session
 
 import (
@@ -31,22 +32,22 @@ const (
 	maxSecret = 64 << 10
 )
 
-// Login is what a file says of a login.
+// Login is what the file of a login says.
 type Login struct {
 	Page canonical.URL
-	// User and Password go into the fields that look like them; Fields by the names of fields.
+	// User and Password go into the fields that look like them; Fields go into the fields with these names.
 	User, Password string
 	Fields         map[string]string
-	// Form and Press select the form and its button. Nil: those that look like it.
+	// Form and Press select the form and its button. Nil means those that look like it.
 	Form, Press *fields.Selector
-	Success     []Sign // all of which hold once somebody is logged in
-	EveryPage   bool   // on every page, not only after the login
-	Lost        []Sign // of which one holds once somebody is logged out
+	Success     []Sign // all of them hold when somebody is logged in
+	EveryPage   bool   // Success holds on every page, and not only after the login
+	Lost        []Sign // one of them holds when somebody is logged out
 	Avoid       []*regexp.Regexp
-	secrets     []string // all that is filled in, with its names
+	secrets     []string // all that is filled in, with its field names
 }
 
-// Sign is something that can be seen in an answer.
+// Sign is something that can be seen in a response.
 type Sign struct {
 	selector *fields.Selector
 	url      *regexp.Regexp
@@ -54,11 +55,11 @@ type Sign struct {
 	text     string
 }
 
-// String is the sign as it was written.
+// String returns the sign as it was written.
 func (s Sign) String() string { return s.text }
 
-// Read reads a file of YAML or JSON. Variables of the environment are looked up, and the files it names are read. The
-// error joins all that is wrong, and has no secret in it.
+// Read reads a login file in YAML or JSON. It replaces variables of the environment, and reads the files that it names.
+// The error joins all that is wrong, and contains no secret.
 func Read(path string, lookup func(string) (string, bool)) (*Login, error) {
 	data, err := access.ReadFile(path, maxFile)
 	if err != nil {
@@ -90,7 +91,7 @@ func Read(path string, lookup func(string) (string, bool)) (*Login, error) {
 	return r.l, nil
 }
 
-// private refuses a file with a secret in it that others may read.
+// private returns an error for a file that contains a secret and can be read by others.
 func private(path string) error {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 && os.PathSeparator == '/' {
@@ -102,7 +103,7 @@ func private(path string) error {
 type reader struct {
 	l      *Login
 	lookup func(string) (string, bool)
-	plain  bool // a secret stands in the file itself
+	plain  bool // the file itself contains a secret
 	errs   []error
 }
 
@@ -162,7 +163,7 @@ func listOf(n document.Node) []document.Node {
 	return []document.Node{n}
 }
 
-// value is what to fill in: a text with variables, or {file: PATH}, of which the last line end is left out.
+// value returns what to fill in: a text with variables, or the content of {file: PATH} without its last line ends.
 func (r *reader) value(name string, n document.Node) (string, error) {
 	if n.Kind == document.Map {
 		if len(n.Keys) != 1 || n.Keys[0].Key != "file" || !n.Keys[0].Value.Single() {
@@ -185,7 +186,7 @@ func (r *reader) value(name string, n document.Node) (string, error) {
 	return r.noted(name, text)
 }
 
-// hidden are names of what is to be known to nobody else.
+// hidden matches the names of fields whose values must be kept secret.
 var hidden = regexp.MustCompile(`(?i)pass|pwd|secret|token|pin|code|key`)
 
 func (r *reader) noted(name, text string) (string, error) {
@@ -217,7 +218,7 @@ func selector(s string) (*fields.Selector, error) {
 	return fields.ParseSelector(strings.TrimSpace(rest))
 }
 
-// signs reads a sign, or a list of them.
+// signs reads a sign, or a list of signs.
 func signs(n document.Node) (all []Sign, err error) {
 	forms := map[string]func(*Sign, string) error{
 		"css:": func(s *Sign, rest string) (err error) {
@@ -245,8 +246,8 @@ func signs(n document.Node) (all []Sign, err error) {
 	return all, nil
 }
 
-// Logout matches URLs by which somebody is logged out, by what they usually are called: a whole segment of a path, or
-// the name or value of a parameter.
+// Logout matches URLs that log somebody out, by their usual names: a whole segment of a path, or the name or value of a
+// parameter.
 const Logout = `(?i)[/?&=;](?:[a-z]+[:._-])?(?:do|user|member|customer|account|admin|process|force|perform)?[-_]?` +
 	`(?:(?:log|sign)[-_]?(?:out|off)|abmelden|ausloggen|d(?:e|%C3%A9)connexion|cerrar[-_]?sesion|uitloggen|end[-_]?session|(?:session|login)s?/(?:destroy|end|delete))` +
 	`(?:\.[a-z]+)?(?:[/?&#=;]|$)`

@@ -13,7 +13,7 @@ import (
 )
 
 // A session is kept as base64 of salt, nonce and the cookies, encrypted with AES-256-GCM by a key that is derived from
-// what is filled in: who has that could log in anyway, and who has the state alone learns nothing.
+// what is filled in: whoever knows that could log in anyway, and whoever has the state alone learns nothing.
 const (
 	saltSize   = 16
 	rounds     = 200_000
@@ -37,7 +37,7 @@ func (s *Session) seal(salt []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// save is the session as text. The caller is the one who logs in.
+// save returns the session as text. Only the goroutine that logs in may call it.
 func (s *Session) save() (string, error) {
 	salt := make([]byte, saltSize)
 	_, _ = rand.Read(salt) // never fails
@@ -47,7 +47,7 @@ func (s *Session) save() (string, error) {
 	}
 	nonce := make([]byte, aead.NonceSize())
 	_, _ = rand.Read(nonce)
-	text := []byte(formLine + s.names[0] + "\t" + s.names[1] + "\n") // a comment to who reads cookies
+	text := []byte(formLine + s.names[0] + "\t" + s.names[1] + "\n") // a comment for the reader of cookies
 	text = append(text, s.cfg.Cookies.Export(s.cfg.Login.Page.Hostname())...)
 	sealed := aead.Seal(append(salt, nonce...), nonce, text, []byte(savedStart))
 	return savedStart + base64.StdEncoding.EncodeToString(sealed), nil

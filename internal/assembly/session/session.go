@@ -30,39 +30,39 @@ var _ pipeline.Session = (*Session)(nil)
 
 const (
 	maxHops = 10 // redirects of a login
-	// maxWithout is how many logins in a row may succeed without a page that is within them.
+	// maxWithout is how many logins in a row may succeed without a page that is fetched within their sessions.
 	maxWithout  = 3
-	maxShown    = 10_000 // pages that are remembered for having shown the signs of a lost session
-	maxElements = 50_000 // of a page that is looked at for them
+	maxShown    = 10_000 // how many pages are remembered that have shown the sign of a lost session
+	maxElements = 50_000 // how many elements of a page are searched for signs
 )
 
 // Config is what a session works with.
 type Config struct {
 	Login   *Login
-	Keeper  cookies.Keeper    // of the crawl; nil: it keeps no cookies
+	Keeper  cookies.Keeper    // keeps the cookies of the crawl; nil means that it keeps none
 	Cookies *cookies.Jar      // the same, if it is the crawl's own; nil: a program keeps them, and they are not saved
-	Log     *slog.Logger      // nil: nobody is told
-	Save    func(text string) // called with the session after each login; nil: it is not kept
-	Saved   string            // what Save was called with last; empty: nothing
+	Log     *slog.Logger      // nil means that nothing is logged
+	Save    func(text string) // called with the session after each login; nil means that it is not kept
+	Saved   string            // what Save was called with last; empty means nothing
 }
 
-// Session is that of one crawl. It is safe for concurrent use.
+// Session is the login session of one crawl. It is safe for concurrent use.
 type Session struct {
 	cfg  Config
-	site string // the registrable domain of the page, or its host
+	site string // the registrable domain of the login page, or its host
 
-	entering sync.Mutex // held by who logs in
-	mu       sync.Mutex // over what follows
-	n        uint64     // of the session that is on; zero: none is
-	last     uint64     // of all
-	hadPage  bool       // the session that is on has had a page
-	without  int        // sessions in a row without
-	names    [2]string  // of the fields that were filled in: the form is known by them
+	entering sync.Mutex // held by the goroutine that logs in
+	mu       sync.Mutex // guards what follows
+	n        uint64     // number of the current session; zero means that there is none
+	last     uint64     // number of the latest session
+	hadPage  bool       // a page was fetched within the current session
+	without  int        // number of sessions in a row without such a page
+	names    [2]string  // names of the fields for user and password, by which the form is recognized
 	shown    *lru.Cache[string, uint64]
-	failed   error // for good
+	failed   error // set when no login will work any more
 }
 
-// New makes one, with the cookies of an earlier run if there are any.
+// New makes a session, with the cookies of an earlier run if there are any.
 func New(cfg Config) (*Session, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -91,8 +91,8 @@ func siteOf(host string) string {
 
 func (s *Session) covers(u canonical.URL) bool { return siteOf(u.Hostname()) == s.site }
 
-// Enter logs in unless that is done, by requests through send, and returns the number of the session: zero for URLs of
-// other sites, which have none. The error is that of a login, and lasts.
+// Enter logs in unless a session exists, by requests through send, and returns the number of the session. For URLs of
+// other sites it returns zero: they need no session. The error is that of a login; a failed login is not tried again.
 func (s *Session) Enter(ctx context.Context, u canonical.URL, send pipeline.Sender) (uint64, error) {
 	if !s.covers(u) {
 		return 0, nil
@@ -145,8 +145,8 @@ func (s *Session) state() (uint64, error) {
 	return s.n, s.failed
 }
 
-// Lost reports whether the answer to a URL, asked for in session n, shows that the session was over by then. The URL is
-// to be asked for again.
+// Lost reports whether the response to a URL that was requested in session n shows that the session was over by then.
+// In that case the URL is to be requested again.
 func (s *Session) Lost(u canonical.URL, n uint64, resp *fetch.Response) bool {
 	if n == 0 || resp == nil {
 		return false
@@ -159,10 +159,10 @@ func (s *Session) Lost(u canonical.URL, n uint64, resp *fetch.Response) bool {
 		return false
 	}
 	if before, known := s.shown.Get(u.String()); known && before != n {
-		return false // in two sessions: it is how the page is
+		return false // it was shown in two sessions, so the page is always like that
 	}
 	s.shown.Add(u.String(), n)
-	if s.n != n { // somebody else has seen it
+	if s.n != n { // another worker has noticed the end of the session
 		return true
 	}
 	if s.n = 0; !s.hadPage {
@@ -174,7 +174,7 @@ func (s *Session) Lost(u canonical.URL, n uint64, resp *fetch.Response) bool {
 	return true
 }
 
-// sign is the sign of a lost session that an answer has; empty if it has none.
+// sign returns the sign of a lost session that a response shows; empty if it shows none.
 func (s *Session) sign(u canonical.URL, resp *fetch.Response) string {
 	l := s.cfg.Login
 	own := path(u.String()) == path(l.Page.String())
@@ -216,14 +216,14 @@ func (s *Session) sign(u canonical.URL, resp *fetch.Response) string {
 	return ""
 }
 
-// path is a URL without query and fragment, and a slash at its end.
+// path returns a URL without query, fragment and trailing slash.
 func path(u string) string {
 	u, _, _ = strings.Cut(u, "#")
 	u, _, _ = strings.Cut(u, "?")
 	return strings.TrimSuffix(u, "/")
 }
 
-// lazyPage is a page whose tree is built when somebody asks.
+// lazyPage is a page whose tree is built at the first use.
 type lazyPage struct {
 	s    *Session
 	url  canonical.URL
@@ -281,7 +281,7 @@ func (s *Session) holds(sign Sign, p *lazyPage) bool {
 	return false
 }
 
-// login goes to the page, fills in the form, and looks at where that leads.
+// login fetches the page, submits the form, and checks where that leads.
 func (s *Session) login(ctx context.Context, send pipeline.Sender) error {
 	l := s.cfg.Login
 	page, err := s.get(ctx, send, l.Page, fetch.Request{URL: l.Page.String()})
@@ -335,7 +335,7 @@ func (s *Session) login(ctx context.Context, send pipeline.Sender) error {
 	return nil
 }
 
-// form is the one that the file selects, or the only one to log in by.
+// form returns the form that the file selects, or the only one that looks like a login.
 func (s *Session) form(page *lazyPage) (*forms.Form, error) {
 	all := page.forms()
 	if sel := s.cfg.Login.Form; sel != nil {
@@ -363,7 +363,7 @@ func (s *Session) form(page *lazyPage) (*forms.Form, error) {
 	return nil, fmt.Errorf("none of the %d forms of the page has a user and one password: say which by form: css:SELECTOR, or give the page that has it", len(all))
 }
 
-// fits refuses to send secrets where nobody would expect them.
+// fits returns an error if the form would send secrets where nobody would expect them.
 func (s *Session) fits(page canonical.URL, sub *forms.Submission) error {
 	switch {
 	case sub.Method != http.MethodPost:
@@ -376,7 +376,7 @@ func (s *Session) fits(page canonical.URL, sub *forms.Submission) error {
 	return nil
 }
 
-// get sends a request and follows where it is redirected. The body of the answer is kept.
+// get sends a request and follows redirects. It keeps the body of the response.
 func (s *Session) get(ctx context.Context, send pipeline.Sender, u canonical.URL, req fetch.Request) (*lazyPage, error) {
 	for range maxHops {
 		resp, err := send(ctx, u, req)

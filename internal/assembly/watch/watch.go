@@ -1,5 +1,5 @@
-// Package watch shows a crawl to people and programs: a console over HTTP, with what was measured. It registers itself
-// with package assembly when it is imported.
+// Package watch shows a crawl to people and programs: a console over HTTP, and the metrics of the crawl. It registers
+// itself with package assembly when it is imported.
 package watch
 
 import (
@@ -26,7 +26,7 @@ func init() {
 		Meter: func() assembly.Meter { return telemetry.New() },
 		Listen: func(cfg assembly.ListenConfig) (assembly.Console, error) {
 			l, err := Listen(cfg)
-			if err != nil { // a nil *Console would be a Console that is not nil
+			if err != nil { // a nil *Console would make the interface non-nil
 				return nil, err
 			}
 			return l, nil
@@ -34,7 +34,7 @@ func init() {
 	})
 }
 
-// Console is where a crawl is seen and steered over HTTP. The socket is open from [Listen] on; requests are answered
+// Console shows a crawl over HTTP and lets it be controlled. The socket is open from [Listen] on; requests are answered
 // while [Console.Serve] runs.
 type Console struct {
 	cfg      assembly.ListenConfig
@@ -51,7 +51,7 @@ func checkedAddress(addr, token string) (endpoint.Address, error) {
 	return a, err
 }
 
-// Listen opens the socket of a console. Errors about the address and the token come before anything is opened.
+// Listen opens the socket of a console. The address and the token are checked before anything is opened.
 func Listen(cfg assembly.ListenConfig) (*Console, error) {
 	a, err := checkedAddress(cfg.Addr, cfg.Token)
 	if err != nil {
@@ -65,17 +65,17 @@ func Listen(cfg assembly.ListenConfig) (*Console, error) {
 	return l, nil
 }
 
-// URL is where it is to be found from this computer, with a slash at the end.
+// URL returns the console's URL as seen from this computer, with a slash at the end.
 func (l *Console) URL() string { return l.address.URL() }
 
-// Event passes an event on to those who listen. It never waits.
+// Event passes an event on to the clients that listen. It never blocks.
 func (l *Console) Event(e ratelimit.Event) {
 	if c := l.serving.Load(); c != nil {
 		c.Event(e)
 	}
 }
 
-// Handler answers requests about a crawl.
+// Handler returns the handler of requests about a crawl.
 func (l *Console) Handler(c *assembly.Crawler) (*console.Console, error) {
 	p := c.Parts()
 	p.Meter.Start()
@@ -84,8 +84,8 @@ func (l *Console) Handler(c *assembly.Crawler) (*console.Console, error) {
 	}, l.shown(c, &p))
 }
 
-// Serve answers requests about a crawl until ctx ends, and closes the socket. It returns within two seconds of that and
-// leaves nothing running. It may be called once.
+// Serve answers requests about a crawl until ctx ends, and closes the socket. It returns within two seconds after that
+// and leaves nothing running. It may be called once.
 func (l *Console) Serve(ctx context.Context, c *assembly.Crawler) error {
 	inner, err := l.Handler(c)
 	if err != nil {
@@ -99,7 +99,7 @@ func (l *Console) Serve(ctx context.Context, c *assembly.Crawler) error {
 // Close closes the socket of a console that was not served.
 func (l *Console) Close() error { return l.listener.Close() }
 
-// shown is the crawl as a console wants it.
+// shown returns the crawl as a console needs it.
 func (l *Console) shown(c *assembly.Crawler, p *assembly.Parts) console.Crawl {
 	pipe := p.Pipeline
 	all := console.Crawl{
@@ -133,12 +133,12 @@ func (l *Console) shown(c *assembly.Crawler, p *assembly.Parts) console.Crawl {
 		all.Checkpoint, all.Kept = c.Checkpoint, func() console.Kept { return console.Kept(p.State.Figures()) }
 	}
 	if p.Fleet != nil {
-		all.Fleet = p.Fleet.Figures // which asks nothing of Redis
+		all.Fleet = p.Fleet.Figures // makes no request to Redis
 	}
 	return all
 }
 
-// collectors are those of what measures for Prometheus; nil for what does not.
+// collectors returns the Prometheus collectors of a meter or tracer; nil if it has none.
 func collectors(of any) []prometheus.Collector {
 	if m, ok := of.(interface{ Collectors() []prometheus.Collector }); ok {
 		return m.Collectors()
