@@ -13,87 +13,90 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Strategy decides how fast one host may be asked, and whether it may be asked at
-// all. There is a value per domain; its owner serialises the calls. A call depends on
-// nothing but its arguments and what the earlier ones left: no clock is read and no
+// Strategy decides how fast one host may be asked, and whether it may be asked at all. There is one value per host; its
+// owner serialises the calls. A call depends on its arguments and the earlier calls only: it reads no clock and no
 // randomness, so the same history gives the same plan.
 //
-// A strategy only proposes. Retry-After, Crawl-delay and the rules of the user hold
-// whatever it says.
+// A strategy only proposes. The owner enforces Retry-After, Crawl-delay and the user's rules whatever the plan says.
 type Strategy interface {
-	// Plan is what the strategy wants from now on. It is asked after each other call,
-	// and before a grant if the last plan's time is over.
+	// Plan returns what the strategy wants from now on. The owner calls it after each other call, and before a grant if
+	// the Review time of the last plan has come.
 	Plan(now clock.Instant) Plan
-	// Sent tells of a grant at now, after which inFlight permits are in use. If the
-	// grant is the trial of a host that is held, trial is its number, else zero.
+	// Sent tells the strategy that the owner granted a request at now, after which inFlight permits are in use. If the
+	// request is the trial of a paused host, Sent returns the trial's number, otherwise zero.
 	Sent(now clock.Instant, inFlight int) (trial uint32)
-	// Lost tells that the permit of a trial came back without an answer. It may be told
-	// of a trial that has had its answer.
+	// Lost tells the strategy that the permit of a trial was released without an outcome. Calling it for a trial whose
+	// outcome was observed has no effect.
 	Lost(now clock.Instant, trial uint32)
-	// Observe tells what became of a request.
+	// Observe tells the strategy the outcome of a request.
 	Observe(now clock.Instant, o Observation)
-	// Memory is what is worth knowing of the host when it comes back.
+	// Memory returns what is worth keeping of the host until it comes back.
 	Memory(now clock.Instant) Memory
 	// Explain says in a few words what the plan rests on.
 	Explain(now clock.Instant) string
-	// Failures is the number of failures in a row.
+	// Failures returns the number of failures in a row.
 	Failures() int
 }
 
-// Plan is a strategy's wish. Only Rate must be set.
+// Plan is what a strategy wants. Every field but Rate may be zero.
 type Plan struct {
 	Rate      float64       // requests per second; the owner keeps it between floor and ceiling
-	NotBefore clock.Instant // no grant earlier; zero for no such wish
-	Review    clock.Instant // ask again before a grant from here on; zero for at every grant
-	InFlight  int           // no grant while that many permits are in use; zero for no bound
-	CatchUp   time.Duration // a grant may be that late without the next being late, by one request at most; zero for not at all
-	Target    time.Duration // latency that is expected of the next answer; zero where that is nothing to the strategy
-	// State is Open while nobody may pass before NotBefore, and HalfOpen when one trial
-	// may pass from NotBefore on: while that is out, NotBefore is when it counts as lost.
+	NotBefore clock.Instant // the earliest next grant; zero means no bound
+	Review    clock.Instant // when the owner calls Plan again before a grant; zero means before every grant
+	InFlight  int           // no grant while that many permits are in use; zero means no bound
+	// CatchUp is how late a grant may be without delaying the grants after it; the owner makes up at most one request.
+	// Zero means that a late grant delays all that follow.
+	CatchUp time.Duration
+	Target  time.Duration // the latency expected of the next response; zero if the strategy expects none
+	// State is Open while nothing may be sent before NotBefore, and HalfOpen if one trial may be sent from NotBefore
+	// on. While that trial is in flight, NotBefore is when it counts as lost.
 	State breaker.State
-	Event Event // the latest thing that changed the plan for a reason worth telling
+	// Event is the latest change of the plan that is worth telling.
+	Event Event
 }
 
-// Observation is one request as its sender saw it.
+// Observation is the outcome of one request as its sender saw it.
 type Observation struct {
-	SentAt         clock.Instant
-	Class          outcome.Class // Canceled and others that say nothing of the host end a trial without a verdict
-	Forbidden      bool          // the status was 403
-	Lifted         bool          // a 403 was what its URL came to before
-	Latency        time.Duration
-	RetryAfter     time.Duration // capped; zero if the server did not say
-	Quota          header.Quota  // zero if the server did not say
-	Second         uint8         // of the host's clock, the same in all answers of one; zero for not known
-	InFlight       int           // permits in use, this request's included
-	Floor, Ceiling float64       // what the rate may be at present, in requests per second
-	Window         *estimate.Window
+	SentAt clock.Instant
+	// Class is the outcome. A class that says nothing of the host, such as Canceled, ends a trial without a verdict.
+	Class     outcome.Class
+	Forbidden bool // the status was 403
+	// Lifted reports that this URL was answered 403 before, and now is not: the 403s of this host end after a while.
+	Lifted         bool
+	Latency        time.Duration    // from sending the request to the headers of the response
+	RetryAfter     time.Duration    // how long the host orders to wait, capped by the owner; zero if it did not say
+	Quota          header.Quota     // what the quota headers say; zero if there were none
+	Second         uint8            // second of the minute of the response's Date header, from 1 to 61; zero means unknown
+	InFlight       int              // permits in use, that of this request included
+	Floor, Ceiling float64          // bounds of the rate at present, in requests per second
+	Window         *estimate.Window // recent outcomes of the host, kept by the owner; the strategy adds to it
 }
 
-// Memory is what a strategy knows of a host in few bytes. The zero Memory is nothing.
+// Memory is what is kept of a host, in few bytes. The zero Memory means that nothing is known.
 type Memory struct {
-	Rate  float32       // requests per second that the host tolerated; zero for not known
-	Pause time.Duration // longest pause that one refusal cost; zero for none
-	Held  clock.Instant // no grant but a trial from here on; zero for a host that is not held
+	Rate  float32       // requests per second that the host tolerated; zero means unknown
+	Pause time.Duration // what one refusal cost of late; zero means unknown
+	Held  clock.Instant // end of the present pause: from then on one trial may be sent; zero if the host is not paused
 }
 
-// Config is what the strategies of all hosts share. It must not change after New.
+// Config holds the settings that the strategies of all hosts share. It must not change after New.
 type Config struct {
-	Increase float64       // requests per second that AIMD adds for a prompt success
-	Decrease float64       // factor of the rate at a sign of overload, in (0, 1)
-	Latency  time.Duration // that the user expects of an answer; AIMD's target begins with it
-	Degrade  float64       // latency over its target that is a sign of overload
-	// Breaker is that of the classic strategies; its OpenFor also bounds the pauses
-	// between trials that nobody ordered of a steer.
+	Increase float64       // requests per second that aimd adds for a prompt success
+	Decrease float64       // factor, in (0, 1), by which aimd and gradient multiply the rate at a sign of overload
+	Latency  time.Duration // latency that the user expects; the target of aimd begins with it
+	Degrade  float64       // latency as a multiple of the target from which aimd takes it for a sign of overload
+	// Breaker configures the circuit breaker of aimd, gradient and fixed. Of it steer uses OpenFor only: the longest
+	// time that steer by itself waits between two trials of an outage.
 	Breaker breaker.Config
 }
 
-// Host is what is known of a host before its first request.
+// Host is what is known of a host before its first request to this strategy.
 type Host struct {
 	Start, Floor, Ceiling float64 // requests per second
 	Memory                Memory
 }
 
-// The names of the strategies, as a configuration spells them.
+// The names of the strategies, as the configuration spells them.
 const (
 	NameSteer    = "steer"
 	NameAIMD     = "aimd"
@@ -101,15 +104,17 @@ const (
 	NameFixed    = "fixed"
 )
 
-// Maker makes the strategy of one host.
+// Maker makes the strategy of one host at now.
 type Maker func(cfg *Config, now clock.Instant, h Host) Strategy
 
-// Info is all that others have to know of a strategy. The setting, its flag, the help, the
-// reference and the simulator are made of it.
+// Info is what other packages need to know of a strategy. The setting, its flag, the help, the reference and the
+// simulator are generated from it.
 type Info struct {
-	Name   string
-	Help   string // what the rate does, in a few words
-	Learns bool   // the rate is what the host tolerates: it is worth remembering, and hosts that share a limit are looked for
+	Name string
+	Help string // how the rate changes, in a few words
+	// Learns reports that the rate is what the host tolerates: it is worth remembering, and the engine looks for hosts
+	// that share a limit.
+	Learns bool
 }
 
 var strategies = []Info{
@@ -119,23 +124,23 @@ var strategies = []Info{
 	{NameFixed, "stays at --rate", false},
 }
 
-// AIMD is the [Maker] of that strategy.
+// AIMD is the [Maker] of the strategy aimd.
 func AIMD(cfg *Config, _ clock.Instant, h Host) Strategy { return guard(cfg, h, newAIMD(cfg, h)) }
 
-// Gradient is the [Maker] of that strategy.
+// Gradient is the [Maker] of the strategy gradient.
 func Gradient(cfg *Config, _ clock.Instant, h Host) Strategy {
 	return guard(cfg, h, newGradient(cfg, h))
 }
 
-// Fixed is the [Maker] of that strategy.
+// Fixed is the [Maker] of the strategy fixed.
 func Fixed(cfg *Config, _ clock.Instant, h Host) Strategy {
 	return guard(cfg, h, &fixed{rate: h.known()})
 }
 
-// Strategies are the strategies there are, the default first.
+// Strategies returns all strategies, the default first.
 func Strategies() []Info { return slices.Clone(strategies) }
 
-// Names are their names, in that order.
+// Names returns the names of all strategies, in the order of [Strategies].
 func Names() []string {
 	names := make([]string, len(strategies))
 	for i := range strategies {
@@ -144,7 +149,7 @@ func Names() []string {
 	return names
 }
 
-// Find returns the strategy with that name.
+// Find returns the strategy of that name. It fails if there is none, and the error lists the names.
 func Find(name string) (Info, error) {
 	for _, info := range strategies {
 		if info.Name == name {
@@ -154,7 +159,7 @@ func Find(name string) (Info, error) {
 	return Info{}, fmt.Errorf("%q: want one of %s", name, strings.Join(Names(), ", "))
 }
 
-// known is the rate to begin with: what is remembered, or the start of a stranger.
+// known returns the rate to begin with: the remembered rate between floor and ceiling, or Start if none is remembered.
 func (h Host) known() float64 {
 	if h.Memory.Rate > 0 {
 		return min(max(float64(h.Memory.Rate), h.Floor), h.Ceiling)

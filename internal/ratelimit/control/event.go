@@ -12,36 +12,35 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Cause is why a plan changed, or what its owner did beside it.
+// Cause says why a plan changed, or what the owner of the strategy did to the host. The zero Cause is [CauseNone].
 type Cause uint8
 
-// The causes. CauseNone is no event.
+// The causes. CauseNone means no event.
 const (
 	CauseNone        Cause = iota
-	CauseRefused           // 429, or an order to wait
-	CauseFailures          // 5xx, timeouts or network errors beyond this host's usual
-	CauseForbidden         // a run of 403
-	CauseLatency           // answers wait in a queue at the host
+	CauseRefused           // a 429, or a Retry-After
+	CauseFailures          // more 5xx, timeouts or network errors than are usual for this host
+	CauseForbidden         // several 403 in a row: the host blocks the client
+	CauseLatency           // responses wait in a queue at the host
 	CauseTrial             // a trial failed
-	CauseRecovered         // a trial succeeded after failures
+	CauseRecovered         // a trial succeeded, and the pause taught nothing about the rate
 	CauseMeasured          // the ceiling was measured between two refusals
-	CauseQuota             // the ceiling is what one window admitted
-	CauseSearched          // the first estimate after the search upward
-	CauseProbed            // an upward move was not refused
-	CauseNoise             // the failures had nothing to do with the rate
-	CauseConnections       // as many in flight were refused again and again, at whatever rate
-	CauseRebased           // slower answers had nothing to do with the rate
-	CauseEstimated         // the ceiling is a guess, of too little to measure it
-	CauseBlocked           // a block ended, of which nobody knows the limit
+	CauseQuota             // the ceiling is what the host admits in one window
+	CauseSearched          // the search upward met its first refusal, which gave the first estimate of the ceiling
+	CauseProbed            // a faster rate was tried and not refused
+	CauseNoise             // failures do not depend on the rate
+	CauseConnections       // the host refuses by the number of requests in flight, at whatever rate
+	CauseRebased           // slower responses do not depend on the rate
+	CauseEstimated         // the ceiling is estimated from too little evidence to measure it
+	CauseBlocked           // a block ended; the rate stays below the one that was blocked
 
-	// No strategy gives these: its owner does, so that one list tells all that happened
-	// to a host, and in order.
-	CauseRetryAfter // the host ordered to wait
-	CauseCrawlDelay // robots.txt asks for another delay than before
-	CauseHalfOpen   // a pause is over, and one trial may go out
-	CauseRevived    // a host that was forgotten is back, and what it owes with it
-	CauseMerged     // hosts at one address were found to be limited as one
-	CauseParted     // they are paced one by one again
+	// The owner notes these and no strategy does, so that one list holds all that happened to a host, in order.
+	CauseRetryAfter // the host sent a Retry-After
+	CauseCrawlDelay // the Crawl-delay in robots.txt changed
+	CauseHalfOpen   // a pause is over, and one trial may be sent
+	CauseRevived    // a host whose state had been dropped is back, with its remembered rate and pause
+	CauseMerged     // hosts at one address were found to share a limit, and are paced as one
+	CauseParted     // such hosts are paced one by one again
 	numCauses
 )
 
@@ -52,30 +51,35 @@ var causeNames = [numCauses]string{
 
 func (c Cause) String() string { return enum.Name(causeNames[:], "cause", c) }
 
-// MarshalText writes the name, so that JSON shows it.
+// MarshalText writes the name, as it stands in JSON.
 func (c Cause) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads a name back.
+// UnmarshalText reads a name that MarshalText wrote. It fails for any other text.
 func (c *Cause) UnmarshalText(text []byte) error { return enum.Parse(causeNames[:], "cause", text, c) }
 
-// Event is something that changed a plan. The zero Event is none; Number tells one
-// event from the next. It takes 32 bytes, since its owner keeps some of each host.
+// Event is one change of a plan. The zero Event means that nothing has happened yet. Number tells two events apart. An
+// Event takes 32 bytes, since the owner keeps several for each host.
 type Event struct {
-	At       clock.Instant
-	From, To float32       // requests per second before and after, of a way back up at its begin and its end; To is zero while held
-	Hold     time.Duration // nothing but a trial goes out for this long; of CauseCrawlDelay, the delay; zero if none
-	Number   uint32
-	Cause    Cause
-	State    breaker.State // after it; filled by the owner
-	Status   uint16        // of CauseRetryAfter; filled by the owner, zero if there was none
+	At clock.Instant
+	// From and To are the rate before and after, in requests per second. To is zero while the host is paused. From is
+	// zero at the end of a pause, which has no rate to compare with.
+	From, To float32
+	// Hold is how long nothing but a trial is sent; with CauseCrawlDelay it is the delay between two requests. Zero
+	// means no pause.
+	Hold time.Duration
+	// Number is 1 for the first event of a strategy and grows by one with each.
+	Number uint32
+	Cause  Cause
+	State  breaker.State // of the circuit after the event; set by the owner
+	Status uint16        // of the response, with CauseRetryAfter; set by the owner, zero if there was no response
 }
 
-// Next is the event after e.
+// Next returns the event that follows e, with the next number.
 func (e Event) Next(now clock.Instant, c Cause, from, to float64, hold time.Duration) Event {
 	return Event{At: now, From: float32(from), To: float32(to), Hold: hold, Number: e.Number + 1, Cause: c}
 }
 
-// Text is the event as a sentence for people, with its figures.
+// Text returns the event as a sentence for people, with its figures.
 func (e Event) Text() string {
 	from, hold := PerSecond(float64(e.From)), Rounded(e.Hold)
 	switch e.Cause {
@@ -110,8 +114,8 @@ func (e Event) Text() string {
 	return e.Cause.String()
 }
 
-// leads are the beginnings that have no figures. Those of a ceiling do not name it: the
-// rate that follows is a margin below, and the explanation of the strategy has both.
+// leads are the beginnings of the sentences that have no figures. Those about a ceiling do not name it: the rate after
+// the colon is a margin below it, and the strategy's Explain gives both.
 var leads = [numCauses]string{
 	CauseLatency:   "answers wait in a queue at the host",
 	CauseTrial:     "the trial failed",
@@ -129,8 +133,8 @@ var leads = [numCauses]string{
 	CauseParted:    "hosts at one address are paced one by one again",
 }
 
-// outcome is what the event led to: a pause, or another rate. Strategies differ in that,
-// so the same cause may end in either.
+// outcome says what the event led to: a pause, or another rate. Strategies differ in this, so that one cause may end in
+// either.
 func (e Event) outcome() string {
 	if e.Hold > 0 {
 		return fmt.Sprintf("nothing for %v, then one trial", Rounded(e.Hold))
@@ -138,7 +142,7 @@ func (e Event) outcome() string {
 	return e.move()
 }
 
-// move is what became of the rate. Before a pause's end there was none to compare with.
+// move says how the rate changed. If From is zero there is nothing to compare with, and only the new rate is given.
 func (e Event) move() string {
 	from, to := PerSecond(float64(e.From)), PerSecond(float64(e.To))
 	switch {
@@ -150,16 +154,17 @@ func (e Event) move() string {
 	return fmt.Sprintf("up from %s to %s", from, to)
 }
 
-// PerSecond is a rate for people: three figures, more before the point, and no exponent.
+// PerSecond writes a rate for people: three significant figures, more before the decimal point if needed, and no
+// exponent. It writes 0/s if rate is not a positive finite number.
 func PerSecond(rate float64) string {
 	if !(rate > 0) || math.IsInf(rate, 1) {
-		return "0/s" // of a rate that is none; nothing is asked at such a one
+		return "0/s" // no usable rate: nothing is sent at it
 	}
 	digits := max(2-int(math.Floor(math.Log10(rate))), 0)
 	return strconv.FormatFloat(rate, 'f', digits, 64) + "/s"
 }
 
-// Rounded is a pause rounded to what a reader can use: of half a minute, milliseconds are no news.
+// Rounded returns a pause rounded for people: to seconds from ten seconds on, else to milliseconds.
 func Rounded(d time.Duration) time.Duration {
 	if d >= 10*time.Second {
 		return d.Round(time.Second)
@@ -167,6 +172,7 @@ func Rounded(d time.Duration) time.Duration {
 	return d.Round(time.Millisecond)
 }
 
+// causeOf returns the cause of a cut that congested found: a refusal, a failure, or else a slow response.
 func causeOf(o *Observation) Cause {
 	switch {
 	case o.RetryAfter > 0 || o.Class == outcome.Throttled:

@@ -7,8 +7,8 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// fixed is the rate the user gives, for hosts whose limit is known. Refusals are
-// obeyed and failures open the breaker, but nothing is learned.
+// fixed keeps to the rate of the user, for hosts whose limit is known. Refusals are obeyed and failures open the
+// breaker, but the rate never changes.
 type fixed struct{ rate float64 }
 
 func (f *fixed) perSecond() float64                       { return f.rate }

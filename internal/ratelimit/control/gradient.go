@@ -9,29 +9,32 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// gradient follows the latency: while answers come as promptly as they did at their
-// best the rate grows by its square root per second, and as they slow down it shrinks
-// in proportion. It is for one's own servers, where a queue is all that limits. A
-// refusal multiplies the rate by a factor, once per congestion.
+// gradient follows the latency: while responses are as prompt as at their best the rate grows by its square root per
+// second, and as they slow down it shrinks in proportion. It is for one's own servers, where a queue is the only limit.
+// A refusal multiplies the rate by a factor, once per congestion.
 //
-// The law is that of gradient concurrency limiters, with a rate in place of a window
-// and with means of logarithms in place of means: one huge page is no queue.
+// The law is that of gradient concurrency limiters, with a rate in place of a window of requests in flight, and with
+// means of logarithms in place of means, so that one huge page does not look like a queue.
 type gradient struct {
-	cfg      *Config
-	rate     float64
-	cutAt    clock.Instant
-	base     float64 // the usual logarithm of the latency
+	cfg   *Config
+	rate  float64
+	cutAt clock.Instant
+	base  float64 // usual latency: mean of the natural logarithm of seconds
+	// windowAt is when the first response of the present span came, sum the sum of the logarithms of its latencies, and
+	// n the number of its responses.
 	windowAt clock.Instant
 	sum      float64
 	n        int
-	known    bool
+	// known reports whether base was measured.
+	known bool
 }
 
 const (
-	gradientSlack = 1.5  // latency over the usual that is still prompt
-	gradientLeast = 0.5  // least factor of one step
-	baseUp        = 0.01 // per window, towards slower answers: a host may change for good
-	gradientMinN  = 8
+	gradientSlack = 1.5  // how many times the usual latency is still prompt
+	gradientLeast = 0.5  // smallest factor by which one step lowers the rate
+	baseUp        = 0.01 // share by which a slow span moves base towards it: a host may change for good
+	// gradientMinN is how many responses a span needs after one second; after ten seconds any number is enough.
+	gradientMinN = 8
 )
 
 func newGradient(cfg *Config, h Host) *gradient {
@@ -40,6 +43,7 @@ func newGradient(cfg *Config, h Host) *gradient {
 
 func (g *gradient) perSecond() float64 { return g.rate }
 
+// target returns the longest latency that is still prompt; zero before the first span is over.
 func (g *gradient) target() time.Duration {
 	if !g.known {
 		return 0
@@ -62,6 +66,8 @@ func (g *gradient) observe(now clock.Instant, o Observation) (cause Cause) {
 	return cause
 }
 
+// time takes in the latency of a response. At the end of a span it compares the mean with the best so far, and changes
+// the rate. It returns CauseLatency if it cut the rate.
 func (g *gradient) time(now clock.Instant, o *Observation) Cause {
 	if g.n == 0 {
 		g.windowAt = now

@@ -9,29 +9,28 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// law is a rate that follows what a host does, and nothing more.
+// law is a rule by which the rate of a host follows its responses; it knows no pause and no circuit.
 type law interface {
-	// observe returns the event if the rate was cut.
+	// observe takes in the outcome of a request. It returns the cause if the rate was cut, else CauseNone.
 	observe(now clock.Instant, o Observation) Cause
 	perSecond() float64
-	// target is the latency expected of the next answer; zero if that is nothing to it.
+	// target returns the latency expected of the next response; zero if the law expects none.
 	target() time.Duration
 	explain() string
 }
 
-// guarded is a law beside the classic circuit breaker. The two know nothing of each
-// other: the law sets the pace of a closed breaker, and the breaker stops it.
+// guarded is a law beside the classic circuit breaker. The two know nothing of each other: the law sets the pace while
+// the breaker is closed, and the breaker stops all requests.
 type guarded struct {
 	law     law
 	breaker breaker.Breaker
 	cfg     *Config
 	event   Event
 
-	openBy clock.Instant // when the run of failures that goes on should have opened the breaker
+	openBy clock.Instant // when the present run of failures should have opened the breaker at the latest
 }
 
-// openWithin is how long after a host began to fail its circuit opens, if there are two
-// requests in that time.
+// openWithin is how soon after its first failure a host's circuit opens, if two requests failed in that time.
 const openWithin = 5 * time.Second
 
 func guard(cfg *Config, h Host, l law) *guarded {
@@ -42,7 +41,7 @@ func guard(cfg *Config, h Host, l law) *guarded {
 	return g
 }
 
-// Plan holds until the next answer, or until the breaker's time is over.
+// Plan implements [Strategy]. The plan holds until the next response, or until the time of an open breaker is over.
 func (g *guarded) Plan(now clock.Instant) Plan {
 	p := Plan{Rate: g.law.perSecond(), State: g.breaker.State(now), Review: forever, Event: g.event, Target: g.law.target()}
 	if p.State != breaker.Closed {
@@ -68,9 +67,8 @@ func (g *guarded) Observe(now clock.Instant, o Observation) {
 	g.judge(now, &o, before)
 }
 
-// judge gives the breaker its verdict, if there is one. An order to wait is obeyed
-// and is no failure; what says nothing of the host is no verdict at all.
-// before is the law's rate before it heard of o.
+// judge gives the breaker the verdict on a request, if there is one. A Retry-After is obeyed and is no failure; an
+// outcome that says nothing of the host is no verdict. before is the rate of the law before it observed o.
 func (g *guarded) judge(now clock.Instant, o *Observation, before float64) {
 	ticket, ok := g.breaker.TicketAt(o.SentAt)
 	if !ok {
@@ -95,24 +93,24 @@ func (g *guarded) judge(now clock.Instant, o *Observation, before float64) {
 	}
 	rate := g.law.perSecond()
 	if g.breaker.State(now) == breaker.Closed {
-		o.Window.Reset() // or the errors that opened it would open it again
+		o.Window.Reset() // otherwise the errors that opened it would open it again
 		g.event = g.event.Next(now, CauseRecovered, rate, rate, 0)
 		return
 	}
 	g.event = g.event.Next(now, CauseFailures, rate, 0, g.cfg.Breaker.OpenFor)
 }
 
-// overdue reports whether a closed breaker would open too late: a law that slows down at
-// failures also delays the failures that open it. It is so when the next request is due
-// later than openWithin after the first failure, and later than at the rate before that one
-// the failures would have been enough. One failure alone is no run.
+// overdue reports whether a closed breaker would open too late: a law that slows down at failures also delays the
+// failures that open the breaker. It is too late if the next request is due after openBy: later than openWithin after
+// the first failure, and later than enough failures would have come at the rate before that failure. A single failure
+// is no run.
 func (g *guarded) overdue(now clock.Instant) bool {
 	return g.breaker.Consecutive() > 1 && g.breaker.State(now) == breaker.Closed &&
 		now.Add(duration(1/g.law.perSecond())) > g.openBy
 }
 
-// speaks is true of outcomes that say something of the host: it answered, or it is
-// in trouble, or it spoke in another way.
+// speaks reports whether an outcome says something of the host: the host responded, or is in trouble, or its response
+// could not be used.
 func speaks(c outcome.Class) bool {
 	switch c {
 	case outcome.TLS, outcome.Protocol, outcome.Decode, outcome.TooLarge, outcome.Bomb, outcome.Filtered:
@@ -138,8 +136,8 @@ func (g *guarded) Explain(now clock.Instant) string {
 
 func (g *guarded) Failures() int { return g.breaker.Consecutive() }
 
-// congested reads a sign of overload: an order to wait, a failure that speaks of a
-// host in trouble, or an answer far slower than the target.
+// congested reports a sign of overload: a Retry-After, a failure of a host in trouble, or a response that took degrade
+// times the target or more.
 func congested(o *Observation, degrade float64, target time.Duration) bool {
 	slow := o.Class.Answered() && float64(o.Latency) >= degrade*float64(target)
 	return o.RetryAfter > 0 || o.Class.Overload() || slow

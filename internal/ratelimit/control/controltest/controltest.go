@@ -1,4 +1,4 @@
-// Package controltest is what every strategy must hold to, for the tests of each.
+// Package controltest holds the properties that every strategy must have, for the tests of each.
 package controltest
 
 import (
@@ -21,7 +21,7 @@ import (
 // Stranger is a host of which nothing is known.
 var Stranger = control.Host{Start: 1, Floor: 0.1, Ceiling: 500}
 
-// Config is the engine's default.
+// Config returns the default configuration of the engine.
 func Config() *control.Config {
 	c := &control.Config{Increase: 0.1, Decrease: 0.5, Latency: time.Second, Degrade: 2}
 	if err := c.Breaker.Validate(); err != nil {
@@ -30,7 +30,7 @@ func Config() *control.Config {
 	return c
 }
 
-// Window is the engine's default.
+// Window returns an empty window of outcomes as the engine makes it.
 func Window() *estimate.Window {
 	w, err := estimate.NewWindow(30*time.Second, 2*time.Second)
 	if err != nil {
@@ -39,7 +39,7 @@ func Window() *estimate.Window {
 	return &w
 }
 
-// draw is anything an owner might report, in whatever order.
+// draw draws any outcome that an owner might report.
 func draw(t *rapid.T, now clock.Instant, w *estimate.Window) control.Observation {
 	o := control.Observation{
 		SentAt:   now - clock.Instant(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "ago")),
@@ -67,8 +67,8 @@ func draw(t *rapid.T, now clock.Instant, w *estimate.Window) control.Observation
 	return o
 }
 
-// AnyOrder is the property that whatever happens, in whatever order, the rate is a number and not outside
-// of its bounds, and no two trials are out at once.
+// AnyOrder returns the property that, whatever happens in whatever order, the rate is a number for which outside is
+// false, and at most one trial is in flight.
 func AnyOrder(maker control.Maker, outside func(rate, floor, ceiling float64) bool) func(*rapid.T) {
 	return func(t *rapid.T) {
 		s := maker(Config(), 0, Stranger)
@@ -85,7 +85,7 @@ func AnyOrder(maker control.Maker, outside func(rate, floor, ceiling float64) bo
 			}
 			if now >= p.NotBefore && p.State != breaker.Open && rapid.Bool().Draw(t, "send") {
 				trial := s.Sent(now, 1)
-				if trial != 0 && out != 0 && now < sent.Add(15*time.Second) { // later it counts as lost
+				if trial != 0 && out != 0 && now < sent.Add(15*time.Second) { // after that time the trial counts as lost
 					t.Fatalf("trial %d goes out while %d is", trial, out)
 				}
 				sent, out = now, trial
@@ -98,7 +98,7 @@ func AnyOrder(maker control.Maker, outside func(rate, floor, ceiling float64) bo
 				o := draw(t, now, w)
 				s.Observe(now, o)
 				if o.SentAt >= sent {
-					out = 0 // only the trial was sent so late: this was its answer
+					out = 0 // only the trial was sent so late: this was its outcome
 				}
 				floor, ceiling = o.Floor, o.Ceiling
 			}
@@ -107,7 +107,7 @@ func AnyOrder(maker control.Maker, outside func(rate, floor, ceiling float64) bo
 	}
 }
 
-// SameHistorySamePlan checks that a strategy depends on nothing but what it is told.
+// SameHistorySamePlan checks that the same calls give the same plans.
 func SameHistorySamePlan(t *testing.T, maker control.Maker) {
 	t.Helper()
 	run := func() (plans []control.Plan) {
