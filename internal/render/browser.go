@@ -26,33 +26,33 @@ import (
 )
 
 const (
-	// pagesPerBrowser bounds what leaks, and what a page may leave behind for others.
+	// pagesPerBrowser bounds memory leaks, and what one page may leave behind for others.
 	pagesPerBrowser = 100
 	// startTime bounds the start of a browser.
 	startTime = 30 * time.Second
-	// maxMemory is what all processes of a browser may take together, in bytes, where that can be seen.
+	// maxMemory bounds the memory of all processes of a browser together, in bytes, on systems where it can be read.
 	maxMemory = 1536 << 20
-	// maxHeap bounds the scripts of a page, in megabytes.
+	// maxHeap bounds the heap of the scripts of a page, in megabytes.
 	maxHeap = 512
 )
 
-// programs are the names of browsers that can be used, in the order of preference.
+// programs lists the names of usable browsers, the preferred first.
 var programs = []string{"chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome", "headless-shell", "chrome-headless-shell", "msedge"}
 
-// places are where browsers are that are in no PATH.
+// places lists where browsers are installed outside of PATH.
 var places = map[string][]string{
 	"darwin":  {"/Applications/Chromium.app/Contents/MacOS/Chromium", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"},
 	"windows": {`C:\Program Files\Google\Chrome\Application\chrome.exe`, `C:\Program Files (x86)\Google\Chrome\Application\chrome.exe`, `C:\Program Files (x86)\Microsoft\Edge\Application\msedge.exe`},
 	"freebsd": {"/usr/local/bin/chrome"},
 }
 
-// installs are the commands by which Chromium comes, by system.
+// installs has the commands that install Chromium, by system.
 var installs = map[string]string{
 	"linux":  "apt install chromium (Debian), dnf install chromium (Fedora), apk add chromium (Alpine)",
 	"darwin": "brew install --cask chromium", "windows": "winget install Google.Chrome", "freebsd": "pkg install chromium",
 }
 
-// find is the browser's program.
+// find returns the path of the browser.
 func find(given string) (string, error) {
 	if given != "" {
 		path, err := exec.LookPath(given)
@@ -69,23 +69,23 @@ func find(given string) (string, error) {
 	return "", fmt.Errorf("render.mode: there is no Chromium to render pages with: install it: %s; or name another one by --browser PATH, or one that runs by --browser ws://HOST:PORT", installs[runtime.GOOS])
 }
 
-// browser is a Chromium, with one page at a time. A nil one does not run.
+// browser is a Chromium that renders one page at a time. A nil browser is not running.
 type browser struct {
 	r    *Renderer
 	hole *hole
-	dir  string      // its profile; empty for a remote one
-	proc *os.Process // nil for a remote one
+	dir  string      // its profile; empty for a remote browser
+	proc *os.Process // nil for a remote browser
 
 	ctx  context.Context //nolint:containedctx // chromedp keeps the browser in it
-	stop []func()        // what ends it, the last first
+	stop []func()        // ends it; called from the last to the first
 	dead sync.Once
 
-	now   atomic.Pointer[view] // the page that it has; nil between pages
+	now   atomic.Pointer[view] // the page that it renders; nil between pages
 	pages int
 }
 
-// flags are those of every browser. What is not here does not keep anything safe: requests are answered by us or go to
-// the hole; these spare attempts.
+// flags returns the flags of every browser. None of them is needed for safety: requests are answered by us or go to the
+// hole. These avoid useless attempts.
 func flags(r *Renderer, h *hole, dir string) []chromedp.ExecAllocatorOption {
 	off := []string{
 		"Translate", "OptimizationHints", "OptimizationGuideModelDownloading", "MediaRouter", "DialMediaRouteProvider", "AutofillServerCommunication",
@@ -105,13 +105,14 @@ func flags(r *Renderer, h *hole, dir string) []chromedp.ExecAllocatorOption {
 		chromedp.Flag("deny-permission-prompts", true), chromedp.Flag("window-size", "1280,1024"),
 		chromedp.ModifyCmdFunc(func(cmd *exec.Cmd) { confine(cmd, dir) }),
 	)
-	if r.cfg.Agent != "" { // what scripts see; requests carry the crawl's own
+	if r.cfg.Agent != "" { // for scripts; requests carry the crawl's own User-Agent
 		opts = append(opts, chromedp.UserAgent("Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; "+r.cfg.Agent+") Chrome Safari/537.36"))
 	}
 	return opts
 }
 
-// start starts a browser, or connects to a remote one. It ends with the context, the browser does not.
+// start starts a browser, or connects to a remote one. The end of the context wanted ends the start, but not a started
+// browser.
 func start(wanted context.Context, r *Renderer) (b *browser, err error) {
 	b = &browser{r: r}
 	defer func() {
@@ -140,7 +141,7 @@ func start(wanted context.Context, r *Renderer) (b *browser, err error) {
 	var leave context.CancelFunc
 	b.ctx, leave = chromedp.NewContext(ctx, chromedp.WithBrowserOption(chromedp.WithBrowserErrorf(quiet), chromedp.WithBrowserLogf(quiet)))
 	b.stop = append(b.stop, leave)
-	late := time.AfterFunc(startTime, leave) //nolint:forbidigo // a watchdog: a browser that hangs says nothing
+	late := time.AfterFunc(startTime, leave) //nolint:forbidigo // a watchdog for a browser that hangs
 	defer late.Stop()
 	defer context.AfterFunc(wanted, leave)()
 	if err := chromedp.ListenBrowser(b.ctx, b.hear); err != nil {
@@ -159,11 +160,11 @@ func start(wanted context.Context, r *Renderer) (b *browser, err error) {
 	return b, err
 }
 
-// explain says what to do about a browser that does not start.
+// explain adds to the error of a browser that does not start what the user can do.
 func explain(r *Renderer, err error) error {
 	text := err.Error()
 	switch {
-	case r.program == "": // errors have its URL, which may have a secret
+	case r.program == "": // errors contain its URL, which may have a secret
 		if u, err := url.Parse(r.cfg.Browser); err == nil {
 			for _, secret := range []string{u.RawQuery, u.User.String()} {
 				if secret != "" {
@@ -181,11 +182,11 @@ func explain(r *Renderer, err error) error {
 	return fmt.Errorf("render: Chromium does not start: %w", err)
 }
 
-// profile is a new directory for a browser.
+// profile creates a directory for the profile of a browser.
 func profile() (string, error) {
 	parent := os.TempDir()
 	if _, err := os.Stat("/tmp"); err == nil && len(parent) > 40 {
-		parent = "/tmp" // Chromium has a socket there, whose name is bounded by the system
+		parent = "/tmp" // Chromium makes a socket there, and the system bounds the length of its name
 	}
 	dir, err := os.MkdirTemp(parent, "treadlight-browser-*")
 	if err != nil {
@@ -194,7 +195,7 @@ func profile() (string, error) {
 	return dir, giveAway(dir)
 }
 
-// hear takes in the events of the browser's session. It must not wait.
+// hear handles the events of the browser's session. It must not block.
 func (b *browser) hear(event any) {
 	v := b.now.Load()
 	switch e := event.(type) {
@@ -223,7 +224,7 @@ func (b *browser) kill() {
 
 func (b *browser) alive() bool { return b.ctx.Err() == nil }
 
-// end ends the browser with all its processes. What it had is lost.
+// end ends the browser with all its processes. A page that it renders is lost.
 func (b *browser) end() {
 	if b == nil {
 		return
@@ -236,7 +237,7 @@ func (b *browser) end() {
 		if b.hole != nil {
 			b.hole.close()
 		}
-		for range 20 { // what is being killed may still write
+		for range 20 { // processes that are being killed may still write
 			if b.dir == "" || os.RemoveAll(b.dir) == nil {
 				return
 			}

@@ -13,7 +13,7 @@ const (
 	maxEntries = 4096
 )
 
-// cache keeps scripts, styles and the like for as long as the crawl goes on, so that a host is asked for each of them once.
+// cache keeps scripts, styles and the like for as long as the crawl runs, so that each is requested from its host once.
 type cache struct {
 	mu     sync.Mutex // guards what follows
 	asking map[string]*asking
@@ -21,24 +21,24 @@ type cache struct {
 	bytes  int
 }
 
-// asking is a request that a page makes while others wait for it. What it came to is set when done is closed.
+// asking is a request of one page that others wait for. The other fields are set when done is closed.
 type asking struct {
 	done chan struct{}
 	r    *reply
 	err  error
-	left bool // the page was over before the request was
+	left bool // the page was over before the request was finished
 }
 
 func newCache() *cache {
 	c := &cache{asking: map[string]*asking{}}
-	c.kept, _ = simplelru.NewLRU(maxEntries, func(_ string, r *reply) { c.bytes -= r.size() }) // its one error is of a size below one
+	c.kept, _ = simplelru.NewLRU(maxEntries, func(_ string, r *reply) { c.bytes -= r.size() }) // fails only for a size below one
 	return c
 }
 
 func (r *reply) size() int { return len(r.body) + 1<<10 }
 
-// get is what is kept, or what ask comes to, which is under ctx. A page that is over costs the others nothing: one of them
-// asks anew.
+// get returns the cached reply, or the result of ask, which runs under ctx of its page. If that page ends first, one of
+// the pages that wait makes the request again.
 func (c *cache) get(ctx context.Context, key string, ask func() (*reply, error)) (*reply, error) {
 	for {
 		c.mu.Lock()
@@ -69,7 +69,7 @@ func (c *cache) get(ctx context.Context, key string, ask func() (*reply, error))
 	}
 }
 
-// put ends a request, and keeps what it came to.
+// put ends a request, and caches its reply if that is allowed.
 func (c *cache) put(key string, a *asking) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -79,7 +79,7 @@ func (c *cache) put(key string, a *asking) {
 	if a.err != nil {
 		return
 	}
-	if len(r.header["Set-Cookie"]) > 0 { // the client has kept it; it is not for other pages
+	if len(r.header["Set-Cookie"]) > 0 { // the client has stored it; other pages must not get it
 		r.header = r.header.Clone()
 		r.header.Del("Set-Cookie")
 	}

@@ -12,16 +12,16 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/cookies"
 )
 
-// origin is where the page is, as cookies see it.
+// origin returns the origin of the page for the cookie jar.
 func (v *view) origin() cookies.Origin {
 	path, _, _ := strings.Cut(v.of.URL.Path(), "?")
 	return cookies.Origin{TLS: v.of.URL.Scheme() == "https", Host: v.of.URL.Hostname(), Path: path}
 }
 
-// cookieKey tells cookies of one page apart.
+// cookieKey returns a key that distinguishes the cookies of one page.
 func cookieKey(name, domain, path string) string { return name + ";" + domain + ";" + path }
 
-// giveCookies gives the page the crawl's cookies. Those that are HttpOnly are kept from its scripts by the browser.
+// giveCookies sets the crawl's cookies for the page. The browser hides those that are HttpOnly from its scripts.
 func (v *view) giveCookies(ctx context.Context) {
 	jar := v.b.r.cfg.Cookies
 	if jar == nil {
@@ -46,7 +46,7 @@ func (v *view) giveCookies(ctx context.Context) {
 	}
 }
 
-// keepCookies gives the crawl the cookies that scripts have set, and takes from it those that they have deleted.
+// keepCookies adds the cookies that scripts have set to the crawl's jar, and removes those that they have deleted.
 func (v *view) keepCookies(ctx context.Context) {
 	jar := v.b.r.cfg.Cookies
 	if jar == nil {
@@ -64,7 +64,7 @@ func (v *view) keepCookies(ctx context.Context) {
 		given := v.cookies[key]
 		delete(v.cookies, key)
 		if c.HTTPOnly || given != nil && given.Value == c.Value || given == nil && slices.Contains(known, c.Name+"="+c.Value) {
-			continue // answers have set it
+			continue // a response has set it, so the jar has it
 		}
 		lines = append(lines, cookieLine(c.Name, c.Value, c.Domain, c.Path, c.Secure))
 	}

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// hole is the proxy that a browser is given, and its only way out. It passes nothing on: what is allowed to a page is
-// answered before it would be sent. So there is nothing in it for anybody else on this machine either.
+// hole is the proxy of a browser, and the only way in which the browser can connect to anything. It forwards nothing:
+// requests that a page may make are answered before they would be sent. So no other process on this machine can misuse
+// it.
 type hole struct {
 	l     net.Listener
 	log   *slog.Logger
@@ -29,7 +30,7 @@ func newHole(log *slog.Logger) (*hole, error) {
 
 func (h *hole) url() string { return "http://" + h.l.Addr().String() }
 
-// serve closes what comes, once it has said where to.
+// serve logs what each connection requests, refuses it, and closes the connection.
 func (h *hole) serve() {
 	room := make(chan struct{}, 16)
 	for {

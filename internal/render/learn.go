@@ -13,25 +13,25 @@ import (
 
 const (
 	maxPatterns = 4096
-	maxSaved    = 500 // of the patterns that were met last
-	enough      = 4   // pages of a pattern that agree
+	maxSaved    = 500 // of the patterns seen last
+	enough      = 4   // how many pages of a pattern must agree
 	maxPattern  = 512 // bytes
 	whyLearned  = "learned"
 )
 
-// tally is what came of the pages of a pattern that were rendered.
+// tally counts the rendered pages of a pattern: those that gained something by it, and those that did not.
 type tally struct{ gained, idle uint8 }
 
-// learned knows by patterns of paths which pages need a browser.
+// learned remembers by patterns of paths which pages need a browser.
 type learned struct {
 	mu       sync.Mutex // guards what follows
 	patterns *simplelru.LRU[string, *tally]
 	save     func(string) // may be nil
 }
 
-// newLearned goes on from what an earlier run saved, as far as that can be read.
+// newLearned starts with what an earlier run saved. Lines that cannot be read are ignored.
 func newLearned(saved string, save func(string)) *learned {
-	l, _ := simplelru.NewLRU[string, *tally](maxPatterns, nil) // its one error is of a size below one
+	l, _ := simplelru.NewLRU[string, *tally](maxPatterns, nil) // fails only for a size below one
 	for line := range strings.Lines(saved) {
 		var t tally
 		var key string
@@ -42,7 +42,7 @@ func newLearned(saved string, save func(string)) *learned {
 	return &learned{patterns: l, save: save}
 }
 
-// text is what is saved, the pattern that was met last at the end. The caller holds the lock.
+// text returns the patterns to save, the one seen last at the end. The caller holds the lock.
 func (l *learned) text() string {
 	var b strings.Builder
 	keys := l.patterns.Keys()
@@ -54,7 +54,7 @@ func (l *learned) text() string {
 	return b.String()
 }
 
-// judge is why a page is to be rendered that has such a sign.
+// judge returns why a page with this sign is to be rendered. Empty means that it is not.
 func (l *learned) judge(u canonical.URL, sign scripts.Sign) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ func (l *learned) judge(u canonical.URL, sign scripts.Sign) string {
 	return string(sign)
 }
 
-// note takes in whether rendering a page brought anything.
+// note records whether rendering a page gained something.
 func (l *learned) note(u canonical.URL, gained bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,8 +91,8 @@ func (l *learned) note(u canonical.URL, gained bool) {
 	}
 }
 
-// pattern is what pages of one kind have in common: the host and the path, in which numbers, long names and the last part
-// below a directory stand for any.
+// pattern returns what pages of one kind have in common: the host and the path. In the path, "*" replaces parts with
+// digits, long parts, and the last part if it is below a directory.
 func pattern(u canonical.URL) string {
 	path, query, _ := strings.Cut(u.Path(), "?")
 	parts := strings.Split(strings.Trim(path, "/"), "/")

@@ -32,23 +32,24 @@ import (
 
 const (
 	tick = 50 * time.Millisecond
-	// guardEvery is how often memory is looked at.
+	// guardEvery is how often the memory of the browser is checked.
 	guardEvery = 500 * time.Millisecond
-	// quiet is how long a page asks for nothing before it counts as built, and quietPress after a button was pressed.
+	// quiet is how long a page makes no request before it counts as finished; quietPress is the same after a button was
+	// pressed.
 	quiet, quietPress = 500 * time.Millisecond, 150 * time.Millisecond
-	// settled bounds the time that a page takes for itself once it is loaded.
+	// settled bounds the time that a page takes after it is loaded, not counting its waits for responses.
 	settled = 5 * time.Second
-	// longest bounds a page with its steps and all that it waits for hosts.
+	// longest bounds a page with all its steps and all its waits for hosts.
 	longest = 10 * time.Minute
-	// polls is how many answers to data may take as long as settled: then the page is taken to wait for news.
+	// polls is how many responses with data may take as long as settled before the page is taken to poll for updates.
 	polls = 2
-	// givenUp is how long a page that asks for nothing may be without having said that it is loaded.
+	// givenUp is how long a page without open requests may take until it reports that it is loaded.
 	givenUp = 4 * time.Second
-	// answerTime bounds what a page may be asked: one that answers later hangs.
+	// answerTime bounds a call to the browser. One that takes longer means that the page hangs.
 	answerTime = 15 * time.Second
 
-	maxLinks   = 1000  // that scripts lead to
-	maxPicture = 16384 // height in pixels: what Chromium draws at once
+	maxLinks   = 1000  // links that the scripts of a page navigate to
+	maxPicture = 16384 // height in pixels: what Chromium draws in one piece
 )
 
 var (
@@ -57,39 +58,39 @@ var (
 	errMemory = errors.New("the page takes more memory than a browser may have")
 )
 
-// view is a page while a browser has it.
+// view is a page that a browser is rendering.
 type view struct {
 	b    *browser
 	of   *pipeline.Rendering
-	ctx  context.Context //nolint:containedctx // of the crawl, until the page is over
+	ctx  context.Context //nolint:containedctx // ends with the crawl, or when the page is over
 	tab  context.Context //nolint:containedctx // chromedp keeps the tab in it
 	id   target.ID
 	out  *pipeline.Rendered
-	gone chan struct{} // closed when it has failed
+	gone chan struct{} // closed when the page has failed
 
 	begun   time.Time
-	answers sync.WaitGroup // what answers requests of the page
+	answers sync.WaitGroup // counts the goroutines that answer requests of the page
 
-	pictures map[string][]byte       // by the extension of their files
-	cookies  map[string]*http.Cookie // that the page was given, by cookieKey
+	pictures map[string][]byte       // image and print of the page, by the extension of their files
+	cookies  map[string]*http.Cookie // cookies given to the page, by cookieKey
 
 	mu      sync.Mutex // guards what follows
 	failed  error
 	loaded  bool
-	press   bool                     // buttons are being pressed: nothing is sent that may change something
-	over    bool                     // no request is answered any more
-	pending map[fetch.RequestID]bool // requests that are asked for; true: data
-	asked   int                      // requests that were asked for
-	slow    int                      // answers to data that took as long as settled
-	total   int                      // requests
-	served  int                      // how often the page itself was
+	press   bool                     // buttons are being pressed: requests that may change something are not sent
+	over    bool                     // requests are not answered any more
+	pending map[fetch.RequestID]bool // requests in progress; true means that they are for data
+	asked   int                      // requests passed to the crawl
+	slow    int                      // responses with data that took as long as settled
+	total   int                      // all requests of the page
+	served  int                      // how often the page itself was served
 	active  time.Time
 	popups  map[target.ID]bool
 	links   map[string]bool
 	order   []string
 }
 
-// render renders a page. The view is nil if the browser did not get as far as that.
+// render renders a page. It returns no view if the browser did not get that far.
 func (b *browser) render(ctx context.Context, of *pipeline.Rendering) (v *view, err error) {
 	b.pages++
 	ctx, over := context.WithCancel(ctx)
@@ -99,7 +100,7 @@ func (b *browser) render(ctx context.Context, of *pipeline.Rendering) (v *view, 
 		out: &pipeline.Rendered{Note: record.Rendered{Why: of.Why}}, begun: now(),
 	}
 	isolated := func(p *target.CreateBrowserContextParams) {
-		if b.hole == nil { // a remote browser has flags of its own; at port 9 of its machine nobody listens
+		if b.hole == nil { // a remote browser has flags of its own; nothing listens at port 9 of its machine
 			p.ProxyServer, p.ProxyBypassList = "http://127.0.0.1:9", "<-loopback>"
 		}
 	}
@@ -114,9 +115,9 @@ func (b *browser) render(ctx context.Context, of *pipeline.Rendering) (v *view, 
 		if err != nil {
 			b.kill()
 		}
-		v.answers.Wait()                             // they read what the crawl takes back
-		if err := chromedp.Cancel(tab); err != nil { // within five seconds
-			b.pages = pagesPerBrowser // another page would have what this one still asks for
+		v.answers.Wait()                             // they read memory that the crawl takes back
+		if err := chromedp.Cancel(tab); err != nil { // returns within five seconds
+			b.pages = pagesPerBrowser // another page could get requests that this one still makes
 		}
 	}()
 	defer context.AfterFunc(ctx, leave)()
@@ -133,7 +134,7 @@ func (b *browser) render(ctx context.Context, of *pipeline.Rendering) (v *view, 
 	return v, nil
 }
 
-// timed is a page whose slow answers are counted. The waits for hosts are not in their times.
+// timed returns a copy of the page whose slow responses are counted. Their times do not include the waits for hosts.
 func (v *view) timed(of *pipeline.Rendering) *pipeline.Rendering {
 	out := *of
 	out.Ask = func(ctx context.Context, s *pipeline.Subrequest) (*ourfetch.Response, error) {
@@ -150,7 +151,7 @@ func (v *view) timed(of *pipeline.Rendering) *pipeline.Rendering {
 	return &out
 }
 
-// build takes a page through all there is to do with it.
+// build renders the page: it loads it, waits, does the steps, reads it and presses its buttons.
 func (v *view) build() error {
 	if err := v.open(); err != nil {
 		return err
@@ -172,7 +173,7 @@ func (v *view) build() error {
 	return nil
 }
 
-// open makes the tab and has it load the page.
+// open creates the tab and makes it load the page.
 func (v *view) open() error {
 	ctx, cancel := context.WithTimeout(v.tab, startTime)
 	defer cancel()
@@ -183,7 +184,7 @@ func (v *view) open() error {
 	v.id = chromedp.FromContext(v.tab).Target.TargetID
 	v.mu.Unlock()
 	v.b.now.Store(v)
-	for _, disable := range []cdp.Command[cdp.Empty, cdp.Empty]{css.Disable, dom.Disable} { // which chromedp needs, and large pages do not bear
+	for _, disable := range []cdp.Command[cdp.Empty, cdp.Empty]{css.Disable, dom.Disable} { // chromedp enables them, and they cost large pages too much
 		if _, err := chromedp.Call(ctx, disable, cdp.Empty{}); err != nil {
 			return v.why(err)
 		}
@@ -193,7 +194,7 @@ func (v *view) open() error {
 	}
 	v.giveCookies(ctx)
 	v.mu.Lock()
-	v.loaded = false // what was, was the empty tab
+	v.loaded = false // so far the empty tab was loaded
 	v.mu.Unlock()
 	res, err := chromedp.Call(ctx, page.Navigate, page.NavigateParams{URL: v.of.URL.String()})
 	if err == nil && res.ErrorText != "" {
@@ -202,7 +203,7 @@ func (v *view) open() error {
 	return v.why(err)
 }
 
-// why is the reason of an error: the page's, if it is known.
+// why returns the reason of an error: that of the page, if it is known.
 func (v *view) why(err error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -219,7 +220,7 @@ func (v *view) why(err error) error {
 	return err
 }
 
-// fail ends the page.
+// fail ends the page with an error. The first error is kept.
 func (v *view) fail(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -229,7 +230,7 @@ func (v *view) fail(err error) {
 	}
 }
 
-// hear takes in the events of the page. It must not wait.
+// hear handles the events of the page. It must not block.
 func (v *view) hear(event any) {
 	switch e := event.(type) {
 	case *page.EventLoadEventFired:
@@ -246,13 +247,13 @@ func (v *view) hear(event any) {
 	case *page.EventWindowOpen:
 		v.note(e.URL)
 	case *page.EventJavascriptDialogOpening:
-		go func() { // else the page waits for somebody
+		go func() { // otherwise the page would wait for a user
 			_, _ = chromedp.Call(v.tab, page.HandleJavaScriptDialog, page.HandleJavaScriptDialogParams{Accept: e.Type == page.DialogTypeBeforeunload})
 		}()
 	}
 }
 
-// popup closes a window that the page opens; where it leads is a link.
+// popup closes a window that the page has opened. Its URL becomes a link.
 func (v *view) popup(info *target.Info) {
 	v.mu.Lock()
 	v.popups[info.TargetID] = true
@@ -262,7 +263,7 @@ func (v *view) popup(info *target.Info) {
 	}()
 }
 
-// guardMemory ends the browser when it has taken too much, whatever the page is being asked.
+// guardMemory ends the browser when it uses too much memory, even while a call to it is in progress.
 func (v *view) guardMemory() {
 	for clock.Sleep(v.ctx, clock.System(), guardEvery) == nil {
 		if memory(v.b.proc.Pid) > maxMemory {
@@ -273,7 +274,7 @@ func (v *view) guardMemory() {
 	}
 }
 
-// note adds where the page leads to its links.
+// note adds a URL to which the page leads to its links.
 func (v *view) note(u string) {
 	u, _, _ = strings.Cut(u, "#")
 	v.mu.Lock()
@@ -285,7 +286,7 @@ func (v *view) note(u string) {
 	v.order = append(v.order, u)
 }
 
-// wait lets time pass, unless the page or the crawl is over.
+// wait lets time pass. It returns an error if the page or the crawl ends meanwhile.
 func (v *view) wait(d time.Duration) error {
 	timer := clock.System().NewTimer(d)
 	defer timer.Stop()
@@ -302,10 +303,10 @@ func (v *view) wait(d time.Duration) error {
 	return errors.New("the browser has ended")
 }
 
-// late reports whether a page has had the time that there is for all of it.
+// late reports whether the time for the whole page is over.
 func (v *view) late() bool { return now().Sub(v.begun) >= longest }
 
-// awaited is how many answers the page waits for. The caller holds the lock.
+// awaited returns how many responses the page waits for. The caller holds the lock.
 func (v *view) awaited() (n int) {
 	for _, data := range v.pending {
 		if !data || !v.loaded || v.slow < polls {
@@ -315,8 +316,8 @@ func (v *view) awaited() (n int) {
 	return n
 }
 
-// settle waits until the page has asked for nothing for a while and its scripts rest. What it waits for answers, and so
-// for the pace of hosts, does not count for most, but for longest.
+// settle waits until the page has made no request for a while and its scripts are idle. Waits for responses, and so for
+// the rate of hosts, do not count for most, but for longest.
 func (v *view) settle(most, still time.Duration) error {
 	for own := time.Duration(0); ; {
 		if err := v.wait(tick); err != nil {
@@ -328,7 +329,7 @@ func (v *view) settle(most, still time.Duration) error {
 		if pending == 0 {
 			own += tick
 		}
-		// A page that is left while it loads, for where we do not follow, tells of no end.
+		// A page that navigates away while it loads, to where we do not follow, never reports its end.
 		if pending == 0 && rested >= still && (loaded || own >= givenUp) {
 			if err := v.call("idle()", nil); err != nil {
 				return err
@@ -354,7 +355,7 @@ func (v *view) settle(most, still time.Duration) error {
 //go:embed page.js
 var pageScript string
 
-// call calls a function of page.js in a world of its own, and reads its result.
+// call calls a function of page.js in an isolated world, and decodes its result into to.
 func (v *view) call(expression string, to any) error {
 	ctx, cancel := context.WithTimeout(v.tab, answerTime)
 	defer cancel()
@@ -365,7 +366,7 @@ func (v *view) call(expression string, to any) error {
 	return v.evaluate(ctx, world.ExecutionContextID, expression, to)
 }
 
-// evaluate calls a function of page.js in a world; zero is that of the page.
+// evaluate calls a function of page.js in a world; zero is the world of the page itself.
 func (v *view) evaluate(ctx context.Context, world runtime.ExecutionContextID, expression string, to any) error {
 	yes := true
 	res, err := chromedp.Call(ctx, runtime.Evaluate, runtime.EvaluateParams{
@@ -385,11 +386,11 @@ func (v *view) evaluate(ctx context.Context, world runtime.ExecutionContextID, e
 }
 
 func quote(s string) string {
-	text, _ := json.Marshal(s) // a text can be written
+	text, _ := json.Marshal(s) // cannot fail for a string
 	return string(text)
 }
 
-// read takes from the page what is wanted of it.
+// read reads from the page what is wanted: its HTML, a screenshot, its cookies.
 func (v *view) read() error {
 	cfg := &v.b.r.cfg
 	var html string

@@ -10,16 +10,16 @@ import (
 
 func endWithParent(a *syscall.SysProcAttr) { a.Pdeathsig = syscall.SIGKILL }
 
-// memory is what the processes of a group have for themselves, in bytes.
+// memory returns the unshared memory of the processes of a group, in bytes.
 func memory(group int) (sum int64) {
 	page := int64(os.Getpagesize())
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // its one error is of the pattern
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // fails only for an invalid pattern
 	for _, path := range stats {
 		stat, err := os.ReadFile(path)
 		if err != nil {
 			continue
 		}
-		// Behind the name, which may have anything in it: state, parent, group.
+		// After the name, which may contain anything: state, parent, group.
 		f := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 		if len(f) < 3 || string(f[2]) != strconv.Itoa(group) {
 			continue

@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// other is the user that browsers of root run as: the one who called sudo, or nobody.
+// other returns the user as which the browsers of root run: the one who called sudo, or nobody.
 func other() (uid, gid int, err error) {
 	u, err := user.LookupId(os.Getenv("SUDO_UID"))
 	if err != nil || u.Uid == "0" {
@@ -25,7 +25,7 @@ func other() (uid, gid int, err error) {
 	return uid, gid, err
 }
 
-// giveAway gives the directory of a browser to whom it runs as.
+// giveAway makes the user of the browsers the owner of a browser's directory.
 func giveAway(dir string) error {
 	if os.Getuid() != 0 {
 		return nil
@@ -37,8 +37,8 @@ func giveAway(dir string) error {
 	return os.Chown(dir, uid, gid)
 }
 
-// confine has a browser run as a group of processes of its own, not as root, that knows nothing of the crawl's
-// environment, and on Linux ends with the crawl. It ends elsewhere too, with the pipe.
+// confine makes a browser run in a process group of its own, not as root, and without the crawl's environment. On Linux
+// it is killed when the crawl's process ends; elsewhere it ends with its pipe.
 func confine(cmd *exec.Cmd, dir string) {
 	cmd.Env = environment(dir)
 	cmd.Dir = dir
@@ -50,7 +50,7 @@ func confine(cmd *exec.Cmd, dir string) {
 	if uid, gid, err := other(); err == nil {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	} else {
-		cmd.Path, cmd.Err = "", err // profile has failed before
+		cmd.Path, cmd.Err = "", err // profile fails first in that case
 	}
 }
 

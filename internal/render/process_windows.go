@@ -7,7 +7,7 @@ import (
 
 func giveAway(string) error { return nil }
 
-// confine has a browser know nothing of the crawl's environment. It ends with the pipe.
+// confine makes a browser run without the crawl's environment. It ends with its pipe.
 func confine(cmd *exec.Cmd, dir string) {
 	cmd.Dir = dir
 	for _, name := range []string{"SYSTEMROOT", "PATH", "LOCALAPPDATA", "USERPROFILE"} {
@@ -16,5 +16,5 @@ func confine(cmd *exec.Cmd, dir string) {
 	cmd.Env = append(cmd.Env, "TEMP="+dir, "TMP="+dir)
 }
 
-// killAll ends a browser; its other processes end with it.
+// killAll ends a browser. Its other processes end with it.
 func killAll(p *os.Process) { _ = p.Kill() }

@@ -1,28 +1,28 @@
-// Package render has Chromium make of a page what people see: it runs the page's scripts and reads the tree that they
-// build. It registers itself in [pipeline.Renderers].
+// Package render renders pages with Chromium as people see them: it runs the scripts of a page and reads the tree that
+// they build. It registers itself in [pipeline.Renderers].
 //
-// # What a browser may ask for
+// # What a browser may request
 //
-// Nothing by itself. Fetch is enabled on the browser's own session, where the requests of all pages, frames and workers
-// are shown before they are sent, and each is answered from here (requests.go): the page itself with what the crawl has
-// fetched, the rest by [pipeline.Rendering.Ask], which is the crawl's own client with the scope, robots.txt, the permit of
-// the host, and the check of addresses. What DevTools does not show, as WebSocket, WebRTC, preconnect and what Chromium
-// asks for on its own account, goes to the one proxy that the browser has, and that passes nothing on (hole.go). It
-// cannot look up a name either.
+// Nothing by itself. The Fetch domain is enabled in the browser's own session, where the requests of all pages, frames
+// and workers are shown before they are sent. Each is answered here (requests.go): the page itself with what the crawl
+// has fetched, the rest by [pipeline.Rendering.Ask], which uses the crawl's own client with the scope, robots.txt, the
+// permit of the host, and the check of addresses. What DevTools does not show, such as WebSocket, WebRTC, preconnect and
+// the requests that Chromium makes for itself, goes to the only proxy of the browser, which forwards nothing (hole.go).
+// The browser cannot look up names either.
 //
 // # One page, one browser
 //
-// A browser renders one page at a time, in a context of its own that is disposed of afterwards, so whatever it asks for
-// is that page's (page.go). There are few browsers; each is a process group under the sandbox of Chromium, never as root,
-// ends after some pages, when it has taken too much memory, or when it does not answer (browser.go). That costs the page
-// that it had, which is then read as it was fetched, with an error in its record. A browser ends with the pipe to this
-// process, however that ends.
+// A browser renders one page at a time, in a context of its own that is disposed of afterwards, so every request it
+// makes belongs to that page (page.go). There are few browsers. Each is a process group in Chromium's sandbox, and never
+// runs as root. It is ended after some pages, when it uses too much memory, or when it does not answer (browser.go).
+// Then the page that it was rendering is read as it was fetched, with an error in its record. A browser ends when the
+// pipe to this process closes, however this process ends.
 //
 // # Which pages
 //
-// Package web/scripts has the signs by which a page is taken for empty. What came of rendering is remembered by the
-// pattern of paths (learn.go): where it brought nothing four times, signs do not count any more; where it was always
-// needed, a page is rendered without a sign too.
+// Package web/scripts has the signs of pages that are empty without scripts. The results of rendering are remembered by
+// a pattern of the path (learn.go): where it gained nothing four times, signs do not count any more; where it always
+// gained something, pages without a sign are rendered, too.
 package render
 
 import (
@@ -50,7 +50,7 @@ func init() {
 // Renderer renders pages. It is safe for concurrent use.
 type Renderer struct {
 	cfg     pipeline.RenderConfig
-	program string // of the browsers; empty: there is a remote one
+	program string // of the browsers; empty means a remote browser
 	learned *learned
 	cache   *cache
 
@@ -60,15 +60,15 @@ type Renderer struct {
 	ending sync.Once
 }
 
-// maxBrowsers bounds the setting: each takes some hundred megabytes.
+// maxBrowsers bounds the setting: each browser takes some hundred megabytes.
 const maxBrowsers = 64
 
-// New makes a Renderer, and starts no browser. The error says what to install.
+// New returns a Renderer, and starts no browser. The error tells the user what to install.
 func New(cfg pipeline.RenderConfig) (*Renderer, error) {
 	r := &Renderer{cfg: cfg, learned: newLearned(cfg.Learned, cfg.Learn), cache: newCache()}
 	n := min(max(cfg.Browsers, 1), maxBrowsers)
 	if remote(cfg.Browser) {
-		n = 1 // what it asks for is shown to whoever is connected
+		n = 1 // DevTools shows the requests of all pages to every connection
 	} else {
 		var err error
 		if r.program, err = find(cfg.Browser); err != nil {
@@ -83,7 +83,7 @@ func New(cfg pipeline.RenderConfig) (*Renderer, error) {
 	return r, nil
 }
 
-// Start starts the first browser, so that one which cannot run is an error of the crawl and not of each page.
+// Start starts the first browser, so that a browser that cannot run is an error of the crawl and not of each page.
 func (r *Renderer) Start(ctx context.Context) error {
 	b, err := r.take(ctx)
 	if err == nil {
@@ -92,7 +92,7 @@ func (r *Renderer) Start(ctx context.Context) error {
 	return err
 }
 
-// Wants is "always", a sign, or "learned"; empty: the page is to be read as it is.
+// Wants returns "always", the name of a sign, or "learned". Empty means that the page is not to be rendered.
 func (r *Renderer) Wants(u canonical.URL, page []byte) string {
 	if r.cfg.Always {
 		return "always"
@@ -100,7 +100,7 @@ func (r *Renderer) Wants(u canonical.URL, page []byte) string {
 	return r.learned.judge(u, scripts.Look(page, r.cfg.Press).Sign)
 }
 
-// Render renders a page as soon as a browser is free.
+// Render renders a page as soon as a browser is free. It is safe for concurrent use.
 func (r *Renderer) Render(ctx context.Context, page *pipeline.Rendering) (*pipeline.Rendered, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -118,14 +118,14 @@ func (r *Renderer) Render(ctx context.Context, page *pipeline.Rendering) (*pipel
 	if err == nil {
 		err = r.save(page.URL, v)
 	}
-	if err == nil && page.Why != string(scripts.Controls) { // of presses something else is wanted than text and links
+	if err == nil && page.Why != string(scripts.Controls) { // pages with controls are rendered for what their buttons lead to, not for text and links
 		before, after := scripts.Look(page.Resp.Body, r.cfg.Press), scripts.Look(out.HTML, r.cfg.Press)
 		r.learned.note(page.URL, after.Links > before.Links || after.Text > before.Text+before.Text/4+50 || len(out.Links) > 0)
 	}
 	return out, err
 }
 
-// save writes the picture and the print of a page.
+// save writes the screenshot and the print of a page.
 func (r *Renderer) save(u canonical.URL, v *view) error {
 	name := sha256.Sum256([]byte(u.String()))
 	write := func(ext string, to *string) error {
@@ -140,7 +140,7 @@ func (r *Renderer) save(u canonical.URL, v *view) error {
 
 var errClosed = errors.New("the crawl ends")
 
-// take waits for a browser that is free, and starts one if it has to.
+// take waits for a free browser, and starts one if necessary.
 func (r *Renderer) take(ctx context.Context) (*browser, error) {
 	var b *browser
 	select {
@@ -152,7 +152,7 @@ func (r *Renderer) take(ctx context.Context) (*browser, error) {
 		r.pool <- b
 		return nil, errClosed
 	}
-	for range len(r.pool) { // one that runs is better than one to start
+	for range len(r.pool) { // prefer a running browser to one that must be started
 		if b != nil && b.alive() {
 			break
 		}
@@ -175,7 +175,7 @@ func (r *Renderer) take(ctx context.Context) (*browser, error) {
 	return b, nil
 }
 
-// give takes back a browser, which ends if it failed or has done its part.
+// give returns a browser to the pool. It is ended first if it failed or has rendered its number of pages.
 func (r *Renderer) give(b *browser, failed bool) {
 	if failed || !b.alive() || b.pages >= pagesPerBrowser {
 		b.end()
@@ -184,7 +184,7 @@ func (r *Renderer) give(b *browser, failed bool) {
 	r.pool <- b
 }
 
-// Close ends all browsers, and waits for their ends.
+// Close ends all browsers and waits until they have ended.
 func (r *Renderer) Close() {
 	r.ending.Do(func() {
 		r.close()
@@ -198,12 +198,12 @@ func (r *Renderer) Close() {
 	})
 }
 
-// remote reports whether a setting names a browser that runs already.
+// remote reports whether a setting is the URL of a browser that runs already.
 func remote(browser string) bool {
 	return strings.HasPrefix(browser, "ws://") || strings.HasPrefix(browser, "wss://") || strings.HasPrefix(browser, "http://") || strings.HasPrefix(browser, "https://")
 }
 
-// mediaType is that of a response, for DevTools.
+// mediaType returns the Content-Type of a response, for DevTools.
 func mediaType(resp *fetch.Response) string {
 	return cmp.Or(resp.Header.Get("Content-Type"), resp.ContentType)
 }

@@ -20,25 +20,26 @@ import (
 )
 
 const (
-	maxRequests = 250 // of a page, without those that are left out
+	maxRequests = 250 // of a page, not counting those that are left out
 	maxReloads  = 3
 	maxPayload  = 1 << 20 // bytes
 )
 
-// reply is what a page gets for a request.
+// reply is the response that a page gets for a request.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// refusal is why it gets none. A request that is cut off leaves no error in the page.
+// refusal is why a request gets no response. If it is aborted, the page logs no error.
 type refusal struct {
 	reason network.ErrorReason
 	why    string
 }
 
-// answer answers a request of the browser, whichever page, frame or worker makes it; none is passed on to the network.
+// answer answers a request of the browser, from whichever page, frame or worker it comes. None is passed on to the
+// network.
 func (b *browser) answer(v *view, e *fetch.EventRequestPaused) {
 	if local(e.Request.URL) {
 		_, _ = chromedp.CallBrowser(b.ctx, fetch.ContinueRequest, fetch.ContinueRequestParams{RequestID: e.RequestID})
@@ -53,7 +54,7 @@ func (b *browser) answer(v *view, e *fetch.EventRequestPaused) {
 		}
 		v.count(no)
 	}
-	ctx, cancel := context.WithTimeout(b.ctx, answerTime) // or the end of the page would wait for a browser that hangs
+	ctx, cancel := context.WithTimeout(b.ctx, answerTime) // otherwise the end of the page would wait for a browser that hangs
 	defer cancel()
 	if r == nil {
 		_, _ = chromedp.CallBrowser(ctx, fetch.FailRequest, fetch.FailRequestParams{RequestID: e.RequestID, ErrorReason: no.reason})
@@ -73,16 +74,17 @@ func (b *browser) answer(v *view, e *fetch.EventRequestPaused) {
 	}
 }
 
-// local reports whether a URL is of what the page itself has made.
+// local reports whether a URL refers to data that the page itself has made.
 func local(u string) bool { return strings.HasPrefix(u, "blob:") || strings.HasPrefix(u, "data:") }
 
-// ofConnection are fields of answers that are about how they came, or would have the browser ask on its own account.
+// ofConnection lists header fields of responses that concern the connection, or would make the browser send requests of
+// its own.
 var ofConnection = []string{
 	"Content-Encoding", "Content-Length", "Transfer-Encoding", "Connection", "Keep-Alive", "Alt-Svc", "Strict-Transport-Security",
 	"Report-To", "Reporting-Endpoints", "Nel", "Link", "Speculation-Rules", "Trailer", "Content-Disposition",
 }
 
-// begin reports whether a request is still the page's. If so, done ends it.
+// begin counts a request of the page, which ends with done. It returns false if the page is over.
 func (v *view) begin() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -94,7 +96,7 @@ func (v *view) begin() bool {
 	return true
 }
 
-// ask reports whether the page may have one more request asked for.
+// ask counts a request that is passed to the crawl. It returns false if the page has made too many.
 func (v *view) ask(e *fetch.EventRequestPaused) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -128,7 +130,7 @@ func (v *view) count(no *refusal) {
 	}
 }
 
-// reply is what the page gets.
+// reply returns the response for a request of the page, or why there is none.
 func (v *view) reply(e *fetch.EventRequestPaused) (*reply, *refusal) {
 	u, err := canonical.Parse(e.Request.URL)
 	if err != nil {
@@ -159,7 +161,7 @@ func (v *view) reply(e *fetch.EventRequestPaused) (*reply, *refusal) {
 	ask := func() (*reply, error) {
 		resp, err := v.of.Ask(v.ctx, s)
 		defer resp.Release()
-		if err != nil { // beside which there may be a part of it
+		if err != nil { // a part of the response may have arrived
 			return nil, err
 		}
 		return &reply{resp.Status, resp.Header, slices.Clone(resp.Body)}, nil
@@ -180,8 +182,8 @@ func (v *view) reply(e *fetch.EventRequestPaused) (*reply, *refusal) {
 	return r, nil
 }
 
-// document answers what is asked for to be shown. The page itself was fetched before; where it would go on to is a link. What
-// a frame shows is fetched.
+// document answers requests for documents. The page itself was fetched before. If it navigates elsewhere, the URL
+// becomes a link. Documents of frames are not answered here, and own is false: they are fetched.
 func (v *view) document(e *fetch.EventRequestPaused, u canonical.URL) (r *reply, no *refusal, own bool) {
 	v.mu.Lock()
 	main, popup := string(e.FrameID) == string(v.id), v.popups[target.ID(e.FrameID)]
@@ -204,13 +206,13 @@ func (v *view) document(e *fetch.EventRequestPaused, u canonical.URL) (r *reply,
 	return nil, &refusal{network.ErrorReasonAborted, ""}, true
 }
 
-// leftOut is why a request is not made; empty: it may be.
+// leftOut returns why a request is not made. Empty means that it is made.
 func (v *view) leftOut(e *fetch.EventRequestPaused, u canonical.URL) string {
 	cfg := &v.b.r.cfg
 	pictured := cfg.Screenshots != ""
 	field := func(name string) string { s, _ := e.Request.Headers[name].(string); return s }
 	if then := field("Access-Control-Request-Method"); e.Request.Method == http.MethodOptions && then != "" {
-		r := *e.Request // a preflight is made if what comes after it is
+		r := *e.Request // a preflight is made if the request after it is
 		r.Method = then
 		e = &fetch.EventRequestPaused{Request: &r, ResourceType: network.ResourceTypeFetch}
 	}
@@ -255,7 +257,7 @@ func (v *view) leftOut(e *fetch.EventRequestPaused, u canonical.URL) string {
 	return ""
 }
 
-// static reports whether what is asked for is the same for all pages, and may come from any host.
+// static reports whether a resource is the same for all pages, and may come from any host.
 func static(t network.ResourceType) bool {
 	switch t {
 	case network.ResourceTypeScript, network.ResourceTypeStylesheet, network.ResourceTypeImage, network.ResourceTypeFont:
@@ -264,10 +266,10 @@ func static(t network.ResourceType) bool {
 	return false
 }
 
-// dropped are fields that the crawl's own client sets, or that tell of the browser.
+// dropped lists header fields that the crawl's client sets itself, or that identify the browser.
 var dropped = []string{"User-Agent", "Accept-Encoding", "Host", "Connection", "Content-Length", "Upgrade-Insecure-Requests", "Te", "Trailer", "Upgrade", "Expect", "Proxy-Authorization", "Cookie"}
 
-// header is what a request of the page has of its own, and its cookies.
+// header returns the header fields that the page has set for a request, and its cookies.
 func (v *view) header(e *fetch.EventRequestPaused, u canonical.URL) (h http.Header, jar string) {
 	h = make(http.Header)
 	for name, value := range e.Request.Headers {
@@ -279,7 +281,7 @@ func (v *view) header(e *fetch.EventRequestPaused, u canonical.URL) (h http.Head
 		}
 	}
 	if scope.SiteOf(u) != scope.SiteOf(v.of.URL) {
-		return h, "" // it learns nothing of who we are
+		return h, "" // another site must not recognize the visitor of this one
 	}
 	return h, jar
 }

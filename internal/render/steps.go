@@ -11,9 +11,9 @@ import (
 	"github.com/treadlight/crawl/internal/web/scripts"
 )
 
-const maxRepeats = 50 // of a step, and of presses
+const maxRepeats = 50 // of one step, and of pressed buttons
 
-// step does what the user wants done. What is not there is left.
+// step does one step of the user's. Elements that are not there are ignored.
 func (v *view) step(s scripts.Step) error {
 	switch s.Do {
 	case "wait":
@@ -48,7 +48,7 @@ func (v *view) step(s scripts.Step) error {
 	return v.do("scroll()", maxRepeats)
 }
 
-// do does something as long as it has the page grow.
+// do repeats a call for as long as it makes the page grow.
 func (v *view) do(what string, most int) error {
 	for before, n := 0, 0; n < most && !v.late(); n++ {
 		var done any
@@ -67,7 +67,7 @@ func (v *view) do(what string, most int) error {
 	return nil
 }
 
-// pressAll presses the buttons of the page, and notes where they lead. What they have changed is not read.
+// pressAll presses the buttons of the page, and notes the URLs they lead to. The changed page is not read.
 func (v *view) pressAll() error {
 	v.mu.Lock()
 	v.press = true
@@ -93,7 +93,7 @@ func (v *view) pressAll() error {
 	for n, again := 0, false; n < maxRepeats && !v.late(); n++ {
 		var done bool
 		ctx, cancel := context.WithTimeout(v.tab, answerTime)
-		err := v.evaluate(ctx, 0, fmt.Sprintf("press(%s, %t)", listens, again), &done) // listeners are seen from the page's world alone
+		err := v.evaluate(ctx, 0, fmt.Sprintf("press(%s, %t)", listens, again), &done) // listeners can only be seen from the page's own world
 		if cancel(); err != nil {
 			return err
 		}

@@ -2,8 +2,8 @@ package render
 
 import "strings"
 
-// trackers are hosts, with all names below them, that count visitors or show them advertisements: a page has the same to say
-// without them.
+// trackers lists hosts that count visitors or show advertisements; names below them count, too. Pages have the same
+// content without them.
 var trackers = func() map[string]bool {
 	const hosts = `google-analytics.com googletagmanager.com googletagservices.com googlesyndication.com googleadservices.com doubleclick.net
 		adservice.google.com connect.facebook.net facebook.com hotjar.com hotjar.io segment.com segment.io mixpanel.com amplitude.com nr-data.net
@@ -19,7 +19,7 @@ var trackers = func() map[string]bool {
 	return all
 }()
 
-// tracks reports whether a host is one of them.
+// tracks reports whether a host is a tracker or below one.
 func tracks(host string) bool {
 	for host != "" {
 		if trackers[host] {
