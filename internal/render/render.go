@@ -54,7 +54,7 @@ type Renderer struct {
 	learned *learned
 	cache   *cache
 
-	pool   chan *browser // as many as there may be; nil for one that does not run
+	pool   chan *browser // an entry for each browser; nil for one that is not running
 	closed context.Context
 	close  context.CancelFunc
 	ending sync.Once

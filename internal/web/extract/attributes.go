@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// maxName is longer than any element or attribute that matters.
+// maxName bounds the names of elements and attributes that matter.
 const maxName = 24
 
-// attr is an attribute that matters. Others are not copied.
+// attr is an attribute that matters. Others are not kept.
 type attr uint8
 
 const (
@@ -74,18 +74,20 @@ var attrNames = [numAttrs]string{
 
 // The attributes of any element that matter: those that scripts make links of, and with those that show something.
 const (
+	// Attributes that matter in every element: sharedPages are those that scripts make links of, sharedAttrs also
+	// includes those that show something.
 	sharedPages = 1<<attrDataHref | 1<<attrDataURL | 1<<attrDataLink
 	sharedAttrs = 1<<numAttrs - 1<<firstShared
-	// resourceAttrs are those and what shows something in one element or another.
+	// resourceAttrs adds the attributes that show something in some elements.
 	resourceAttrs = sharedAttrs | 1<<attrSrc | 1<<attrSrcset | 1<<attrPoster | 1<<attrBackground
 	// leastShared is the length of the shortest name in sharedPages. In tags without a meaning shorter attributes are
 	// skipped.
 	leastShared = len("data-url")
 )
 
-// shapes rules most names out by their length, first and last letter.
+// shapes excludes most names by their length, first and last letter.
 type shapes struct {
-	first, last [32]uint32 // a bit for each length, by the lower five bits of the letter
+	first, last [32]uint32 // a bit for each length, indexed by the lower five bits of the letter
 }
 
 func shapesOf(names ...string) (x shapes) {
@@ -96,13 +98,13 @@ func shapesOf(names ...string) (x shapes) {
 	return x
 }
 
-// has reports whether name has the shape of one in the set, in any case.
+// has reports whether name has the shape of a name in the set. Case is ignored.
 func (x *shapes) has(name []byte) bool {
 	n := len(name)
 	return n > 0 && n <= maxName && x.first[name[0]&31]&x.last[name[n-1]&31]&(1<<n) != 0
 }
 
-// tagShapes are those of the elements that matter without text and resources.
+// tagShapes has the shapes of the elements that matter even without text and resources.
 var tagShapes = func() shapes {
 	names := []string{"noembed", "plaintext", "xmp"} // for their raw text
 	for _, el := range slices.Concat(elements[:]...) {
@@ -115,6 +117,7 @@ var tagShapes = func() shapes {
 
 // attrShapes are those of the attributes; attrsByLen are the attributes by length.
 var (
+	// attrShapes has the shapes of the attributes; attrsByLen has the attributes by length.
 	attrShapes = shapesOf(attrNames[:]...)
 	attrsByLen = func() (t [maxName + 1][]attr) {
 		for a, name := range attrNames {
@@ -124,7 +127,7 @@ var (
 	}()
 )
 
-// attrOf is the attribute of a name that has a shape of attrShapes.
+// attrOf returns the attribute with a name, which must have a shape of attrShapes.
 func attrOf(name []byte) (attr, bool) {
 	for _, a := range attrsByLen[len(name)] {
 		if spells(name, attrNames[a]) {
@@ -134,7 +137,7 @@ func attrOf(name []byte) (attr, bool) {
 	return 0, false
 }
 
-// spells reports whether name is want, in any case. want is in lower case and as long.
+// spells reports whether name equals want except for case. Want is in lower case and has the same length.
 func spells(name []byte, want string) bool {
 	for i := range name {
 		if lower(name[i]) != want[i] {
@@ -144,14 +147,14 @@ func spells(name []byte, want string) bool {
 	return true
 }
 
-// attrs are the attributes of a start tag that matter, the first of each name.
+// attrs has the attributes of a start tag that matter, the first of each name.
 type attrs struct {
-	has  uint64 // a bit for each that the tag has
-	read uint64 // and for each whose references have been resolved
+	has  uint64 // a bit for each attribute of the tag
+	read uint64 // a bit for each attribute whose references are resolved
 	vals [numAttrs][]byte
 }
 
-// put keeps an attribute that matters, unless there is one of its name.
+// put keeps an attribute if it matters and is the first of its name.
 func (as *attrs) put(key, val []byte) {
 	if a, ok := attrOf(key); ok && as.has&(1<<a) == 0 {
 		as.has |= 1 << a
@@ -159,7 +162,7 @@ func (as *attrs) put(key, val []byte) {
 	}
 }
 
-// attr resolves character references when asked: few values have any.
+// attr returns the value of an attribute. Character references are resolved at the first call: few values have any.
 func (s *scanner) attr(a attr) (val []byte, has bool) {
 	as, bit := &s.attrs, uint64(1)<<a
 	if as.has&bit == 0 {
@@ -174,8 +177,8 @@ func (s *scanner) attr(a attr) (val []byte, has bool) {
 
 func (s *scanner) has() uint64 { return s.attrs.has }
 
-// attributes reads a tag whose name ends at i, §13.2.5.32 to 40, with its ">". It returns where the page goes on, or
-// -1 if it ends within the tag. Attributes that matter are kept if they have at least atLeast letters.
+// attributes reads the rest of a tag whose name ends at i, §13.2.5.32 to 40, including its ">". It returns the index
+// after it, or -1 if the page ends within the tag. It keeps attributes that matter and have at least atLeast letters.
 func (s *scanner) attributes(i, atLeast int) int {
 	s.attrs.has, s.attrs.read = 0, 0
 	for {
@@ -187,18 +190,18 @@ func (s *scanner) attributes(i, atLeast int) int {
 			return i + 1
 		}
 		var key, val []byte
-		key, val, i = NextAttr(s.body, i) // even if none matters: quotes may hide a ">"
+		key, val, i = NextAttr(s.body, i) // even if none matters: a ">" may be within quotes
 		if len(key) >= atLeast && attrShapes.has(key) {
 			s.attrs.put(key, val)
 		}
 	}
 }
 
-// NextAttr reads the attribute at i, where there is neither space nor ">", and returns where the next one can begin.
-// A slash is an attribute without a name.
+// NextAttr reads the attribute at i, where there must be neither white space nor ">", and returns the index where the
+// next one can begin. A slash is an attribute without a name.
 func NextAttr(s []byte, i int) (key, val []byte, next int) {
 	start := i
-	if s[i] == '=' { // at its beginning it belongs to the name
+	if s[i] == '=' { // at the beginning it belongs to the name
 		i++
 	}
 	i = endOf(s, i, endsKey)
@@ -207,7 +210,7 @@ func NextAttr(s []byte, i int) (key, val []byte, next int) {
 	return key, val, next
 }
 
-// value reads what may follow a name: nothing, a slash, or "=" and a value.
+// value reads what may follow the name of an attribute: nothing, a slash, or "=" and a value.
 func value(s []byte, i int) (val []byte, next int) {
 	if i >= len(s) || s[i] != '=' && s[i] != '/' {
 		return nil, i
@@ -219,7 +222,7 @@ func value(s []byte, i int) (val []byte, next int) {
 	if i >= len(s) {
 		return nil, i
 	}
-	// Without a closing quote the page ends within the tag, as in browsers.
+	// If the closing quote is missing, the page ends within the tag, as in browsers.
 	if q := s[i]; q == '"' || q == '\'' {
 		i++
 		end := near(s, i, q)
@@ -232,8 +235,9 @@ func value(s []byte, i int) (val []byte, next int) {
 	return s[i:end], end
 }
 
-// selfClosing reports whether the tag ends in a slash. The last slash may be the end of a value without quotes,
-// unless its attribute is not the first of its name: x/net/html forgets those too early, and so do we.
+// selfClosing reports whether the tag ends in a slash. If the last slash ends an unquoted value, the tag is
+// self-closing only if its attribute is not the first of its name: x/net/html drops such attributes too early, and so
+// do we.
 func (s *scanner) selfClosing() bool {
 	end := s.at - len(">")
 	if s.body[end-1] != '/' {
@@ -260,7 +264,7 @@ func (s *scanner) hasBefore(name []byte, i int) bool {
 	return false
 }
 
-// AppendLower appends s with the letters of ASCII in lower case.
+// AppendLower appends s with ASCII letters in lower case.
 func AppendLower(dst, s []byte) []byte {
 	for _, c := range s {
 		dst = append(dst, lower(c))

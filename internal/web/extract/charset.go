@@ -16,14 +16,16 @@ import (
 
 const utf8Name = "utf-8"
 
-// decode converts the body to UTF-8 and notes its encoding. A body in UTF-8 is not copied; invalid bytes stay.
+// decode converts the body to UTF-8 and notes its encoding. A body in UTF-8 is not copied, and its invalid bytes are
+// kept.
 func (e *Extractor) decode(body []byte, declared string) []byte {
 	enc, name := encodingOf(&e.scanner, body, declared)
 	e.dst.Charset = name
 	if name == utf8Name {
 		return bytes.TrimPrefix(body, []byte("\ufeff"))
 	}
-	// Other queries are in UTF-8; the escape sequences of ISO-2022-JP are not worth their code.
+	// In these encodings queries are sent as UTF-8, by the standard or, for ISO-2022-JP, because its escape sequences
+	// are not worth the code.
 	if !slices.Contains([]string{"utf-16le", "utf-16be", "replacement", "iso-2022-jp", "x-user-defined"}, name) {
 		e.links.enc = enc
 	}
@@ -35,7 +37,7 @@ func (e *Extractor) decode(body []byte, declared string) []byte {
 	return out
 }
 
-// IsASCII reports whether s has ASCII alone.
+// IsASCII reports whether s has only ASCII bytes.
 func IsASCII(s []byte) bool {
 	for _, c := range s {
 		if c >= utf8.RuneSelf {
@@ -45,8 +47,8 @@ func IsASCII(s []byte) bool {
 	return true
 }
 
-// UTF8 converts body from the encoding name, [Result].Charset; an unknown one is UTF-8. A body in UTF-8 is not
-// copied.
+// UTF8 converts body to UTF-8 from the encoding name, as in [Result].Charset. An unknown encoding counts as UTF-8. A
+// body in UTF-8 is not copied.
 func UTF8(body []byte, name string) []byte {
 	if enc, name := lookup(name); enc != nil && name != utf8Name {
 		if out, _, err := transform.Append(enc.NewDecoder(), nil, body); err == nil {
@@ -56,8 +58,9 @@ func UTF8(body []byte, name string) []byte {
 	return bytes.TrimPrefix(body, []byte("\ufeff"))
 }
 
-// Encoding is the encoding of a body whose Content-Type declares that charset, or none, with its WHATWG name; of UTF-8 it is
-// nil. It is what browsers find, and where the body declares none, what it is likely to be.
+// Encoding returns the encoding of a body, given the charset of its Content-Type, which may be empty, and the WHATWG
+// name of the encoding. For UTF-8 the encoding is nil. It is the encoding that browsers find; if neither header nor
+// body declares one, it is the most likely one.
 func Encoding(body []byte, declared string) (encoding.Encoding, string) {
 	enc, name := encodingOf(new(scanner), body, declared)
 	if name == utf8Name {
@@ -66,7 +69,7 @@ func Encoding(body []byte, declared string) (encoding.Encoding, string) {
 	return enc, name
 }
 
-// lookup is [charset.Lookup], and cheap for most pages.
+// lookup is [charset.Lookup] with a fast path for UTF-8.
 func lookup(label string) (encoding.Encoding, string) {
 	if label == utf8Name {
 		return encoding.Nop, utf8Name
@@ -75,13 +78,14 @@ func lookup(label string) (encoding.Encoding, string) {
 }
 
 const (
-	declaredWithin = 1 << 10  // where the HTML standard has the encoding declared
-	lateWithin     = 64 << 10 // where browsers accept it as well
+	declaredWithin = 1 << 10  // bytes within which the HTML standard expects the declaration
+	lateWithin     = 64 << 10 // bytes within which browsers accept it, too
 )
 
 // encodingOf finds the encoding of a page by the HTML standard, §13.2.3.2: byte order mark, Content-Type, declaration
-// of the page. A page without any that is valid UTF-8 is UTF-8, and so is one beyond ASCII that declares
-// windows-1252: other text is not valid by chance. Otherwise it is guessed.
+// of the page. A page without any of these is UTF-8 if it is valid UTF-8. So is a page that declares windows-1252, has
+// bytes beyond ASCII, and is valid UTF-8, as other text is hardly ever valid by chance. Otherwise the encoding is
+// guessed.
 func encodingOf(s *scanner, body []byte, server string) (encoding.Encoding, string) {
 	if hasPrefix(body, "\xef\xbb\xbf") || hasPrefix(body, "\xfe\xff") || hasPrefix(body, "\xff\xfe") { // a byte order mark
 		enc, name, _ := charset.DetermineEncoding(body, "")
@@ -97,7 +101,7 @@ func encodingOf(s *scanner, body []byte, server string) (encoding.Encoding, stri
 				return enc, name
 			}
 		}
-		// Zeros or escapes in valid UTF-8 may be UTF-16 or ISO-2022-JP.
+		// With NUL or escape bytes, valid UTF-8 may be UTF-16 or ISO-2022-JP.
 		if bytes.IndexByte(body[:min(len(body), declaredWithin)], 0) >= 0 || bytes.IndexByte(body, 0x1b) >= 0 {
 			return charset.Lookup(chardet.Detect(body))
 		}
@@ -113,7 +117,7 @@ func encodingOf(s *scanner, body []byte, server string) (encoding.Encoding, stri
 	return enc, name
 }
 
-// declared is the encoding of the first meta tag that declares one, or nil.
+// declared returns the encoding of the first meta tag that declares one, or nil.
 func declared(s *scanner, head []byte) (encoding.Encoding, string) {
 	s.reset(head, false, false)
 	defer s.release()
@@ -125,7 +129,7 @@ func declared(s *scanner, head []byte) (encoding.Encoding, string) {
 		enc, name := inASCII(label)
 		if equiv, _ := s.attr(attrHTTPEquiv); enc == nil && is(equiv, "content-type") {
 			content, _ := s.attr(attrContent)
-			if is(content, "text/html; charset=utf-8") { // as most have it, without allocations
+			if is(content, "text/html; charset=utf-8") { // the most frequent one, without allocations
 				return encoding.Nop, utf8Name
 			}
 			if m := charsetParam().FindSubmatch(content); m != nil {
@@ -133,7 +137,7 @@ func declared(s *scanner, head []byte) (encoding.Encoding, string) {
 			}
 		}
 		switch {
-		case name == "x-user-defined": // only a server can declare it
+		case name == "x-user-defined": // only a header can declare it
 			return charset.Lookup(chardet.Default)
 		case enc != nil:
 			return enc, name
@@ -142,16 +146,16 @@ func declared(s *scanner, head []byte) (encoding.Encoding, string) {
 	return nil, ""
 }
 
-// charsetParam finds the label in the content of a meta tag (HTML standard, extracting a character encoding from a
+// charsetParam matches the label in the content of a meta tag (HTML standard, extracting a character encoding from a
 // meta element).
 var charsetParam = lazy.Regexp(`(?i)charset[ \t\n\f\r]*=[ \t\n\f\r]*(?:"([^"]*)"|'([^']*)'|([^"' \t\n\f\r;][^ \t\n\f\r;]*))`)
 
-// xmlDeclaration finds the label in one ("get an XML encoding").
+// xmlDeclaration matches the label in an XML declaration (HTML standard, "get an XML encoding").
 var xmlDeclaration = lazy.Regexp(`^<\?xml[^>]*?encoding[\x00- ]*=[\x00- ]*(?:"([^"\x00- >]*)"|'([^'\x00- >]*)')[^>]*>`)
 
-// inASCII is the encoding that an ASCII page can mean by a label: not UTF-16.
+// inASCII returns the encoding that a label means within a page of ASCII bytes: UTF-16 cannot be meant and gives UTF-8.
 func inASCII(label []byte) (encoding.Encoding, string) {
-	if is(label, utf8Name) { // without an allocation
+	if is(label, utf8Name) { // avoids an allocation
 		return encoding.Nop, utf8Name
 	}
 	enc, name := charset.Lookup(string(label))

@@ -8,17 +8,17 @@ import (
 )
 
 // cssScanner finds the references of a style sheet: url(), src(), @import and the strings of image-set() and image(),
-// whether their rules apply or not. Of the CSS syntax it knows comments, strings, escapes, names and brackets.
+// whether their rules apply or not. It parses comments, strings, escapes, names and brackets of the CSS syntax.
 type cssScanner struct {
 	s   []byte
 	at  int
 	buf []byte // the current reference, if it has escapes
 
-	from, to int // where the last string or URL is in s, without its quotes
+	from, to int // the bounds in s of the last string or URL, without quotes
 
 	importing bool   // an @import was begun
-	namespace bool   // an @namespace was begun, whose URL is a name
-	functions uint64 // a bit for each open bracket, the last lowest: its strings are references
+	namespace bool   // an @namespace was begun, whose URL is only a name
+	functions uint64 // a bit for each open bracket, the innermost lowest: one means that its strings are references
 }
 
 // css adds the references of a style sheet or declaration as resources.
@@ -34,8 +34,9 @@ func (e *Extractor) css(s []byte) {
 	}
 }
 
-// CSSReferences visits the references of a style sheet or a declaration in their order, with where they are in s, without
-// quotes: url(), src(), @import and the strings of image-set() and image(). ref is valid until visit returns.
+// CSSReferences calls visit for the references of a style sheet or declaration in their order: url(), src(), @import
+// and the strings of image-set() and image(). From and to are the bounds of the reference in s, without quotes. Ref is
+// valid until visit returns.
 func CSSReferences(s []byte, visit func(ref []byte, from, to int)) {
 	if !refers(s) {
 		return
@@ -46,7 +47,8 @@ func CSSReferences(s []byte, visit func(ref []byte, from, to int)) {
 	}
 }
 
-// refers reports whether there may be a reference in a style sheet: most have none, which is seen ten times as fast.
+// refers reports whether a style sheet may have a reference. Most have none, and this check is ten times as fast as
+// scanning.
 func refers(s []byte) bool {
 	if bytes.IndexByte(s, '\\') >= 0 { // any letter may be escaped
 		return true
@@ -58,7 +60,7 @@ func refers(s []byte) bool {
 		}
 		at += n
 		switch name := s[max(0, at-3):at]; {
-		case is(name, "url"), is(name, "src"), is(name, "set"), is(name, "age"): // of image-set, and image
+		case is(name, "url"), is(name, "src"), is(name, "set"), is(name, "age"): // of image-set and image
 			return true
 		}
 	}
@@ -73,7 +75,7 @@ func refers(s []byte) bool {
 	}
 }
 
-// next is the next reference, valid until the next call, or nil.
+// next returns the next reference, or nil at the end. It is valid until the next call.
 func (c *cssScanner) next() []byte {
 	for c.at < len(c.s) {
 		switch b := c.s[c.at]; {
@@ -93,7 +95,7 @@ func (c *cssScanner) next() []byte {
 			c.at++
 			c.importing, c.namespace, c.functions = false, false, 0
 		case b == '@' || b == '#' || kinds[b]&digit != 0:
-			c.at++ // after a hash or a digit a name is no function
+			c.at++ // a name right after a hash or a digit is no function
 			if name := c.name(); b == '@' {
 				c.importing, c.namespace = is(name, "import"), is(name, "namespace")
 			}
@@ -108,7 +110,7 @@ func (c *cssScanner) next() []byte {
 	return nil
 }
 
-// open enters a bracket. Beyond 64 the outermost are forgotten.
+// open enters a bracket. If more than 64 are open, the outermost are forgotten.
 func (c *cssScanner) open(references bool) {
 	c.at++
 	c.functions <<= 1
@@ -117,7 +119,7 @@ func (c *cssScanner) open(references bool) {
 	}
 }
 
-// word reads a name and, if it is a function with a reference, the reference.
+// word reads a name and, if it is a function with a reference, returns the reference.
 func (c *cssScanner) word() []byte {
 	name := c.name()
 	if c.at >= len(c.s) || c.s[c.at] != '(' {
@@ -134,16 +136,16 @@ func (c *cssScanner) word() []byte {
 	return nil
 }
 
-// url reads the string or URL in the brackets that begin here. It is nil if there is no reference.
+// url reads the string or URL in the bracket that begins here. It returns nil if there is no reference.
 func (c *cssScanner) url() []byte {
 	c.open(false)
 	c.at = SkipSpace(c.s, c.at)
 	var ref []byte
 	if c.at < len(c.s) && (c.s[c.at] == '"' || c.s[c.at] == '\'') {
-		ref = c.quoted() // and what may follow is read as usual
+		ref = c.quoted() // what may follow is read as usual
 	} else {
 		ref = c.unquoted()
-		c.functions >>= 1 // the bracket was closed in it
+		c.functions >>= 1 // unquoted has read the closing bracket
 	}
 	if c.importing = false; c.namespace {
 		return nil
@@ -151,7 +153,7 @@ func (c *cssScanner) url() []byte {
 	return ref
 }
 
-// unquoted reads a URL without quotes, CSS syntax §4.3.6. It is nil if it has invalid characters.
+// unquoted reads a URL without quotes, CSS syntax §4.3.6. It returns nil if the URL has invalid characters.
 func (c *cssScanner) unquoted() []byte {
 	from, to, bad := c.at, -1, false
 	for c.at < len(c.s) && c.s[c.at] != ')' {
@@ -171,7 +173,7 @@ func (c *cssScanner) unquoted() []byte {
 	if to < 0 {
 		to = c.at
 	}
-	c.at = min(c.at+1, len(c.s)) // over the bracket
+	c.at = min(c.at+1, len(c.s)) // skips the bracket
 	if bad {
 		return nil
 	}
@@ -179,7 +181,7 @@ func (c *cssScanner) unquoted() []byte {
 	return c.read(c.s[from:to])
 }
 
-// quoted reads a string, which ends at its quote, at the end of its line or of the sheet.
+// quoted reads a string, which ends at its quote, at the end of its line, or at the end of the sheet.
 func (c *cssScanner) quoted() []byte {
 	quote := c.s[c.at]
 	c.at++
@@ -193,7 +195,7 @@ func (c *cssScanner) quoted() []byte {
 			return c.read(c.s[c.from:c.to])
 		case '\\':
 			_, n := escape(c.s[c.at:])
-			c.at += max(n, 1+newline(c.s[c.at+1:])) // if it is none, the line goes on
+			c.at += max(n, 1+newline(c.s[c.at+1:])) // an escaped line end continues the string
 			continue
 		}
 		c.at++
@@ -203,7 +205,7 @@ func (c *cssScanner) quoted() []byte {
 	return c.read(c.s[c.from:c.to])
 }
 
-// name reads a name, perhaps empty, with its escapes.
+// name reads a name with its escapes. It may be empty.
 func (c *cssScanner) name() []byte {
 	from := c.at
 	for c.at < len(c.s) {
@@ -221,7 +223,7 @@ func (c *cssScanner) name() []byte {
 	return c.read(c.s[from:c.at])
 }
 
-// read decodes escapes. It is not nil.
+// read decodes escapes. It never returns nil.
 func (c *cssScanner) read(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return slices.Clip(raw)
@@ -242,12 +244,12 @@ func (c *cssScanner) read(raw []byte) []byte {
 			continue
 		}
 		i++
-		i += newline(raw[i:]) // nothing remains of a line that goes on
+		i += newline(raw[i:]) // an escaped line end is dropped
 	}
 	return c.buf
 }
 
-// escape decodes an escape, §4.3.7, and returns its length: zero at the end of a line.
+// escape decodes an escape, §4.3.7, and returns its length. The length is zero at the end of a line.
 func escape(s []byte) (r rune, n int) {
 	n = 1
 	if newline(s[n:]) > 0 {
@@ -257,7 +259,7 @@ func escape(s []byte) (r rune, n int) {
 		r = r<<4 | hexValue(s[n])
 		n++
 	}
-	if n == 1 { // not by its number; at the end of a sheet it is none that there is
+	if n == 1 { // not a hexadecimal number
 		r, size := utf8.DecodeRune(s[n:])
 		return r, n + size
 	}
@@ -291,11 +293,11 @@ func hexValue(c byte) rune {
 	return rune(lower(c)-'a') + 10
 }
 
-// is reports whether name is want in any case.
+// is reports whether name equals want, ignoring case.
 func is(name []byte, want string) bool { return bytes.EqualFold(name, []byte(want)) }
 
-// prolog reads an XML document up to its root element, whose name it returns in lower case without a prefix, empty if
-// there is none. It calls instruction for each processing instruction.
+// prolog reads an XML document up to its root element, and returns the name of that in lower case without a prefix, or
+// an empty string if there is none. It calls instruction for each processing instruction.
 func prolog(body []byte, instruction func([]byte)) (root string) {
 	s := scanner{body: body, xhtml: true, withText: true}
 	for i := s.markupFrom(0); i+1 < len(body); i = s.markupFrom(s.at) {
@@ -305,7 +307,7 @@ func prolog(body []byte, instruction func([]byte)) (root string) {
 			return string(AppendLower(nil, name[:min(len(name), maxName)]))
 		}
 		if _, text := s.markupAt(i); text {
-			break // which has no place before a root
+			break // text is not allowed before the root
 		}
 		if body[i+1] == '?' && instruction != nil {
 			instruction(bytes.TrimSuffix(body[i+2:s.at], []byte("?>")))
@@ -314,9 +316,9 @@ func prolog(body []byte, instruction func([]byte)) (root string) {
 	return ""
 }
 
-// styleSheets adds the xml-stylesheets before the root.
+// styleSheets adds the targets of xml-stylesheet instructions before the root element.
 func (e *Extractor) styleSheets(body []byte) {
-	var s scanner // for its memory
+	var s scanner // only for its buffers
 	prolog(body, func(instruction []byte) {
 		attributes, found := bytes.CutPrefix(instruction, []byte("xml-stylesheet"))
 		for at := SkipSpace(attributes, 0); found && at < len(attributes); at = SkipSpace(attributes, at) {
@@ -347,7 +349,7 @@ type image struct {
 
 func (e *Extractor) webManifest(body []byte) {
 	var m manifest
-	_ = json.Unmarshal(body, &m) // what can be read counts
+	_ = json.Unmarshal(body, &m) // what can be decoded counts
 	add := func(url string, images ...image) {
 		if url != "" {
 			e.links.add(toFollow, []byte(url))

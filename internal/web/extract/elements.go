@@ -9,19 +9,19 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// meaning is how an attribute refers to something.
+// meaning says what an attribute refers to.
 type meaning uint8
 
 const (
 	toPage    meaning = iota // a page
 	toPart                   // a resource
-	toParts                  // a set of resources, as srcset
-	inStyle                  // resources in declarations
+	toParts                  // several resources, as in srcset
+	inStyle                  // resources in CSS declarations
 	xlink                    // a resource in SVG, a page in other XML
 	likePage                 // a page, if it looks like a URL
-	pathLike                 // a page, if it also begins like the path of one
+	pathLike                 // a page, if it looks like a URL and begins like a URL or a path
 	likePart                 // a resource, if it looks like a URL, or as in a style
-	likeParts                // a set of resources, if the first looks like a URL
+	likeParts                // several resources, if the first looks like a URL
 )
 
 type reference struct {
@@ -29,8 +29,9 @@ type reference struct {
 	as   meaning
 }
 
-// anywhere is what the attributes of any element mean, by attr from firstShared on. Those of data- belong to the
-// page, but most scripts that load images late or make rows clickable use the same names.
+// anywhere has the meanings of attributes that count in every element, by attr from firstShared on. Attributes that
+// begin with data- have no standard meaning, but most scripts that load images late or make rows clickable use these
+// names.
 var anywhere = [numAttrs - firstShared]meaning{
 	likePage, pathLike, pathLike, xlink, inStyle,
 	likePart, likePart, likePart, likePart, likePart, likePart, likePart, likePart, likePart, likePart, likePart,
@@ -39,15 +40,15 @@ var anywhere = [numAttrs - firstShared]meaning{
 
 type element struct {
 	name  string
-	gap   gap              // it separates text
+	gap   gap              // its tags separate text
 	refs  []reference      // in the order of their links
-	own   uint64           // the attributes of refs, which mean nothing else here
-	open  func(*Extractor) // what else its start tag means, before refs
-	close func(*Extractor) // what its end tag means
-	field bool             // of a form, or the form itself
+	own   uint64           // the attributes of refs; their meaning in anywhere does not apply here
+	open  func(*Extractor) // what its start tag does, before refs
+	close func(*Extractor) // what its end tag does
+	field bool             // a form or one of its fields
 }
 
-// elementTable finds elements by name, faster than a map: a slot has few.
+// elementTable finds elements by name, faster than a map: a slot has few elements.
 type elementTable [1 << 9][]*element
 
 func slotOf(name []byte) int {
@@ -66,7 +67,7 @@ func (t *elementTable) find(name []byte) *element {
 	return nil
 }
 
-// elements are all that mean something.
+// elements has all elements that mean something.
 var elements = func() *elementTable {
 	one := func(as meaning, list ...attr) (refs []reference) {
 		for _, a := range list {
@@ -93,7 +94,7 @@ var elements = func() *elementTable {
 		{"style", element{open: (*Extractor).openStyle}},
 		{"iframe", element{open: (*Extractor).openIframe, refs: frame}},
 		{"title script textarea style iframe", element{close: (*Extractor).closeRaw}},
-		{"noscript noframes", element{open: func(e *Extractor) { e.source.markup() }}}, // we are who it is written for
+		{"noscript noframes", element{open: func(e *Extractor) { e.source.markup() }}}, // their content is for clients without scripts, like us
 		{"template", element{open: (*Extractor).openTemplate, close: func(e *Extractor) { e.template = max(0, e.template-1) }}},
 		{"svg", element{open: (*Extractor).openSVG, close: func(e *Extractor) { e.svg = max(0, e.svg-1) }}},
 		{"form", element{close: func(e *Extractor) { e.form.end(&e.links) }}},
@@ -140,7 +141,7 @@ var elements = func() *elementTable {
 	return all
 }()
 
-// scan goes over the page once.
+// scan reads the page once.
 func (e *Extractor) scan(body []byte, isXML bool) {
 	e.source.reset(body, isXML, (e.opts.Text || e.opts.Forms) && !e.inner)
 	switch {
@@ -171,11 +172,11 @@ func (e *Extractor) scan(body []byte, isXML bool) {
 	}
 }
 
-// maxSrcdoc bounds the documents within a page, in bytes.
+// maxSrcdoc bounds the srcdoc documents of a page together, in bytes.
 const maxSrcdoc = 1 << 20
 
-// scanInner scans the srcdoc documents of frames. Their references are relative to the base of the page, and they
-// have no srcdoc of their own.
+// scanInner scans the srcdoc documents of frames. Their references are relative to the base of the page. Their own
+// srcdoc attributes are ignored.
 func (e *Extractor) scanInner() {
 	e.inner = true
 	for _, body := range e.srcdocs {
@@ -184,7 +185,7 @@ func (e *Extractor) scanInner() {
 	}
 }
 
-// element is that of the current tag, or nil. It separates text.
+// element returns the element of the current tag, or nil. It notes the gap that the tag makes in the text.
 func (e *Extractor) element() *element {
 	el := elements.find(e.source.tag())
 	if el != nil && e.opts.Text && !e.inner {
@@ -227,7 +228,7 @@ func (e *Extractor) start() {
 	}
 }
 
-// attr is an attribute of the current tag, or empty.
+// attr returns the value of an attribute of the current tag, or nil.
 func (e *Extractor) attr(a attr) []byte {
 	val, _ := e.source.attr(a)
 	return val
@@ -239,7 +240,7 @@ func (e *Extractor) takeIf(is bool, a attr, as meaning) {
 	}
 }
 
-// take adds what an attribute of the current tag refers to. What is no URL is recognised by its form.
+// take adds what an attribute of the current tag refers to.
 func (e *Extractor) take(a attr, as meaning) {
 	val := e.attr(a)
 	switch as {
@@ -287,7 +288,7 @@ func (e *Extractor) take(a attr, as meaning) {
 
 var paths = []string{"/", "./", "../", "?", "http://", "https://"}
 
-// likeURL rules out words, numbers, colours, data and templates.
+// likeURL reports whether a value looks like a URL. It excludes words, numbers, colors, data and templates.
 func likeURL(s []byte) bool {
 	s = Trim(s)
 	if len(s) == 0 || len(s) > canonical.MaxLength || s[0] == '#' {
@@ -307,7 +308,7 @@ func likeURL(s []byte) bool {
 	return letters && marks
 }
 
-// openAnchor adds a link. That of SVG has two attributes for one.
+// openAnchor adds a link. In SVG the target may be in either of two attributes.
 func (e *Extractor) openAnchor() {
 	ref, has := e.source.attr(attrHref)
 	if !has {
@@ -333,7 +334,7 @@ func (e *Extractor) openIframe() {
 	e.openFrame()
 }
 
-// openFrame keeps the document within a frame.
+// openFrame keeps the srcdoc document of a frame for scanInner.
 func (e *Extractor) openFrame() {
 	if doc := e.attr(attrSrcdoc); len(doc) > 0 && e.template == 0 && !e.inner {
 		doc = doc[:min(len(doc), maxSrcdoc-e.srcdocBytes)]
@@ -342,12 +343,14 @@ func (e *Extractor) openFrame() {
 	}
 }
 
-// silence handles an element with hidden text. In XML and SVG it may be empty; then there is no end tag.
+// openScript notes that the page has a script.
 func (e *Extractor) openScript() {
 	e.dst.Scripts = true
 	e.silence()
 }
 
+// silence handles the start tag of an element whose text is hidden. In XML and SVG the tag may be self-closing; then
+// there is no end tag.
 func (e *Extractor) silence() {
 	if (e.xhtml || e.svg > 0) && e.source.selfClosing() {
 		e.source.markup()
@@ -357,13 +360,13 @@ func (e *Extractor) silence() {
 	e.silent = true
 }
 
-// closeRaw ends an element whose content is raw text, which does not nest.
+// closeRaw handles the end tag of an element whose content is raw text. Such elements do not nest.
 func (e *Extractor) closeRaw() {
 	e.form.endWords()
 	e.title, e.style, e.silent = false, false, false
 }
 
-// openTemplate hides templates. A shadow root is shown.
+// openTemplate hides the content of templates, except that of a shadow root, which is shown.
 func (e *Extractor) openTemplate() {
 	if e.xhtml && e.source.selfClosing() {
 		return
@@ -384,17 +387,17 @@ func (e *Extractor) openObject() {
 	e.takeIf(s == html || s == xhtml, attrData, toPage)
 }
 
-// openGraphic handles elements of SVG. In HTML, image is img.
+// openGraphic handles elements of SVG. In HTML, image means img.
 func (e *Extractor) openGraphic() {
 	isImage := string(e.source.tag()) == "image"
-	e.takeIf(e.svg > 0, attrHref, toPart) // xlink:href is for any element
+	e.takeIf(e.svg > 0, attrHref, toPart) // xlink:href is handled for every element
 	e.takeIf(e.svg == 0 && isImage, attrSrc, toPart)
 	e.takeIf(e.svg == 0 && isImage, attrSrcset, toParts)
 }
 
 const maxArchives = 64
 
-// openApplet adds the program of an applet. Its codebase is a directory.
+// openApplet adds the files of an applet. Its codebase is a directory.
 func (e *Extractor) openApplet() {
 	if e.template > 0 || !e.opts.Resources {
 		return
@@ -419,7 +422,7 @@ func (e *Extractor) openParam() {
 	e.takeIf(is(e.attr(attrValueType), "ref") || known && likeURL(e.attr(attrValue)), attrValue, toPart)
 }
 
-// chars handles text. It is decoded only if it is kept.
+// chars handles text. Text is decoded only if it is kept.
 func (e *Extractor) chars() {
 	if f := &e.form; f.wordsOf != "" {
 		if s := e.source.text(); len(f.words)+len(s) <= maxQuery {

@@ -1,9 +1,9 @@
-// Package extract reads links, text and metadata out of a page.
+// Package extract extracts links, text and metadata from a page.
 //
-// An [Extractor] goes over a page once, tag by tag, without a tree, in one worker; it and the [Result] it fills are
-// reused from page to page. scanner.go and attributes.go find tags, text.go text. elements.go has the table of what
-// each tag and attribute means; rel.go, forms.go, css.go and meta.go, which also reads the response header, have what
-// is more than a row of it. links.go collects references and resolves them at the end.
+// An [Extractor] reads a page once, tag by tag, without building a tree. It and the [Result] that it fills are reused
+// from page to page by one worker. scanner.go and attributes.go find tags, text.go text. elements.go has the table of
+// what each tag and attribute means. What needs more than a row of that table is in rel.go, forms.go, css.go and
+// meta.go, which also reads the response header. links.go collects references and resolves them at the end.
 //
 // Links to pages are: href of a, area and, by rel, link; src of frames, portals and iframes, and the links in srcdoc;
 // longdesc; cite; data of an object with an HTML type; href of SVG's a; the targets of meta refresh and of the
@@ -11,28 +11,28 @@
 // web manifest; XLink in any XML; feeds and forms if the Options say so.
 //
 // Resources, if the Options say so, are: src, srcset, imagesrcset, poster and data of media and scripts, background,
-// lowsrc, dynsrc, applets and params; what use, image and others of SVG refer to; link by rel; images of Open Graph
-// and Twitter; url() and @import in style sheets, style elements and attributes; xml-stylesheet; data-src and similar
-// ones that look like a URL.
+// lowsrc, dynsrc, applets and params; the targets of use, image and other elements of SVG; link by rel; images of Open
+// Graph and Twitter; url() and @import in style sheets, style elements and attributes; xml-stylesheet; data-src and
+// similar attributes whose value looks like a URL.
 //
 // With Options.Named, texts that have the form of a URL are links to pages as well (named.go).
 //
 // Links in noscript and noframes count. Links in comments, scripts, textareas and templates do not, nor references
-// that are only a fragment. Links are in the order of the page and unique by canonical URL; Navigation wins over
-// Resource, and both win over a nofollow link. References resolve against the first base element with an href,
-// wherever it is.
+// that are only a fragment. Links are in the order of the page and unique by canonical URL. If a URL is linked in
+// several ways, Navigation takes precedence over Resource, and both over a nofollow link. References are resolved
+// against the first base element with an href, wherever it is.
 //
 // # Bounds
 //
-// A page costs a few times its own size: links beyond Options.MaxLinks or 2 MiB are counted and dropped, title and
-// metadata are cut at 1 KiB. Any input is a page: an Extractor never panics and never fails on what a server sends.
-// It caches at most 5 MB of earlier pages.
+// A page takes a few times its own size in memory: links beyond Options.MaxLinks or 2 MiB are counted and dropped,
+// title and metadata are cut at 1 KiB. Any input is a page: an Extractor never panics and never fails on what a server
+// sends. It caches at most 5 MB of earlier pages.
 //
 // # Why a scanner of our own
 //
-// The tokenizer of x/net/html takes more than three times as long as this whole package (BenchmarkCost): it looks at
-// every byte of text and copies every attribute. The tests require the scanner to give the same tokens on every
-// input, where the tokenizer strays from the standard too.
+// The tokenizer of x/net/html takes more than three times as long as this whole package (BenchmarkCost), because it
+// examines every byte of text and copies every attribute. The tests require the scanner to yield the same tokens for
+// every input, even where that tokenizer deviates from the standard.
 package extract
 
 import (
@@ -49,36 +49,36 @@ import (
 )
 
 const (
-	defaultMaxLinks = 10_000 // of a page; more than those written for people have
-	// maxLinkBytes bounds the resolved links of one page: a long base with short references makes a small page many
-	// megabytes.
+	defaultMaxLinks = 10_000 // of a page; pages written for people have fewer
+	// maxLinkBytes bounds the resolved links of one page: with a long base, short references in a small page resolve to
+	// many megabytes.
 	maxLinkBytes = 2 << 20
-	maxKept      = 1 << 20 // bytes of each buffer that is kept from page to page
-	maxField     = 1 << 10 // bytes of title and metadata
+	maxKept      = 1 << 20 // bytes of each buffer that may be kept for the next page
+	maxField     = 1 << 10 // bytes of the title and of each field of metadata
 )
 
-// Options select what is read. The zero Options select links to pages and metadata.
+// Options select what is extracted. The zero Options select links to pages, and metadata.
 type Options struct {
-	// Text reads the text of the page.
+	// Text extracts the text of the page.
 	Text bool
-	// Resources reads links to images, scripts, styles and media too.
+	// Resources extracts links to images, scripts, styles and media, too.
 	Resources bool
-	// MaxLinks bounds the links of one page. Zero is 10,000.
+	// MaxLinks bounds the links of one page. Zero means 10,000.
 	MaxLinks int
-	// Rules are applied to every link.
+	// Rules are applied to every link. Nil applies none.
 	Rules *canonical.Rules
-	// Feeds takes alternates that are feeds, and the page's sitemap, as links to pages.
+	// Feeds treats alternates that are feeds, and the sitemap of the page, as links to pages.
 	Feeds bool
-	// Forms takes GET forms with their default values as links to pages, but for those with a password, a file or
-	// more than 64 fields.
+	// Forms treats GET forms with their default values as links to pages, except forms with a password, a file or more
+	// than 64 fields.
 	Forms bool
-	// Named takes texts that have the form of a URL of the page's site as links to pages too, in scripts, data,
-	// comments and wherever else they stand, and what the header and forms of POST name. At most 100 of a document.
+	// Named treats texts that have the form of a URL of the page's site as links to pages, in scripts, data, comments
+	// and anywhere else, and also URLs in the header and the targets of POST forms. It takes at most 100 per document.
 	Named bool
-	// Agent is the lower-case name of this crawler in robots directives, as in meta name=treadlight. Empty: only
-	// those for all robots are read.
+	// Agent is the lower-case name of this crawler in robots directives, as in meta name=treadlight. Empty means that
+	// only directives for all robots are read.
 	Agent string
-	// Budget bounds the cost; when it is spent the rest is left out. Nil is no bound.
+	// Budget bounds the cost. When it is spent, the rest of the page is left out. Nil means no bound.
 	Budget *effort.Budget
 	// Key seeds the fingerprints of links. It should be secret, so that no page can construct collisions.
 	Key uint64
@@ -90,50 +90,50 @@ type Kind uint8
 // The kinds.
 const (
 	Navigation Kind = iota // another page
-	Resource               // something a page is made of
+	Resource               // something that a page is made of, such as an image
 )
 
 // Link is a link of a page.
 type Link struct {
 	URL canonical.URL
-	// Fingerprint is that of URL under Options.Key.
+	// Fingerprint is the fingerprint of URL under Options.Key.
 	Fingerprint uint64
 	Kind        Kind
-	// NoFollow says that the page asks crawlers not to follow it, wherever it has it as a link.
+	// NoFollow says that the page asks crawlers not to follow the link, at every place where the page has it.
 	NoFollow bool
 }
 
-// Result is what was read of a page.
+// Result is what was extracted from a page.
 type Result struct {
-	// HTML is whether the page was read for links.
+	// HTML says whether the page was scanned for links.
 	HTML  bool
 	Links []Link
 	Title string
-	// Lang is the lang attribute of the html element, or meta http-equiv=content-language, or the header
-	// Content-Language if it names one language.
+	// Lang is the lang attribute of the html element, or the content of meta http-equiv=content-language, or the header
+	// Content-Language, of the latter two only if they name one language.
 	Lang string
-	// Base is what references were resolved against.
+	// Base is the URL against which references were resolved.
 	Base string
 	Meta record.Meta
-	// Directives are those of the page and its header for robots or the Agent, each once: "noindex",
-	// "max-snippet:20". "none" is replaced by its meaning, permissions are left out, an unavailable_after has its
-	// time in RFC 3339. At most 24 of at most 64 bytes.
+	// Directives are the directives of the page and its header for all robots or for the Agent, without duplicates:
+	// "noindex", "max-snippet:20". "none" is replaced by "noindex" and "nofollow", permissions are left out, and the
+	// time of unavailable_after is in RFC 3339. There are at most 24, of at most 64 bytes each.
 	Directives []string
-	// NoIndex, NoFollow and UnavailableAfter are these Directives.
+	// NoIndex, NoFollow and UnavailableAfter tell which of these Directives there are.
 	NoIndex, NoFollow bool
 	UnavailableAfter  time.Time
-	// Alternates are the other forms of the page, at most 100, Next and Prev its neighbours in a series; all are
-	// canonical.
+	// Alternates are the other forms of the page, at most 100. Next and Prev are its neighbors in a series. All are
+	// canonical URLs.
 	Alternates []record.Alternate
 	Next, Prev string
-	// Text is the page's text with space collapsed and a line per block, if Options.Text.
+	// Text is the text of the page with white space collapsed and a line for each block. It is set if Options.Text is.
 	Text string
-	// Scripts is whether there is a script element.
+	// Scripts says whether there is a script element.
 	Scripts bool
 	// Charset is the WHATWG name of the encoding.
 	Charset string
-	// LongLinks counts references longer than [canonical.MaxLength], DroppedLinks those beyond the bounds of a page,
-	// each as often as it is there.
+	// LongLinks counts references longer than [canonical.MaxLength]. DroppedLinks counts those beyond the bounds of a
+	// page. Each occurrence counts.
 	LongLinks, DroppedLinks int
 }
 
@@ -143,17 +143,18 @@ func (r *Result) Reset() {
 	*r = Result{Links: r.Links[:0]}
 }
 
-// Extractor reads pages. The zero Extractor is ready. It must not be used concurrently, nor copied after use.
+// Extractor reads pages. The zero Extractor is ready to use. It must not be used concurrently, nor copied after use.
 type Extractor struct {
-	page // what is known of the current page
+	page // the state of the current page
 
 	// Memory that pages share: at most maxKept for each buffer, and nothing of a page's body.
 
-	source  source // nil is scanner; tests have another one
+	// Memory shared by all pages: at most maxKept for each buffer, and nothing of a page's body.
+	source  source // nil means scanner; tests use another one
 	scanner scanner
 	links   links
 	text    textBuffer
-	decoded []byte // a body that was not UTF-8
+	decoded []byte // the last body that was not UTF-8
 
 	lastRobots     string // the last content of a meta robots
 	lastDirectives directives
@@ -163,39 +164,40 @@ type page struct {
 	opts   Options
 	dst    *Result
 	syntax syntax
-	xhtml  bool   // its syntax is that of XML
-	shared uint64 // the attributes that matter whatever element has them
+	xhtml  bool   // the page is parsed as XML
+	shared uint64 // attributes that matter in every element, as bits
 
 	title    bool // the next text is the title
 	hasTitle bool
 	style    bool // the next text is a style sheet
-	silent   bool // within an element whose text is not for reading
-	template int  // open template elements
-	svg      int  // open svg elements
+	silent   bool // within an element whose text is not shown
+	template int  // number of open template elements
+	svg      int  // number of open svg elements
 	hasBase  bool
 	form     form
 
 	directives           directives
 	metaLang, headerLang string
-	srcdocs              [][]byte // documents within this one
-	srcdocBytes          int      // of all, at most maxSrcdoc
-	inner                bool     // one of them is being read
-	mentions             int      // at most maxNamed
+	srcdocs              [][]byte // documents within this page
+	srcdocBytes          int      // of all srcdocs, at most maxSrcdoc
+	inner                bool     // one of the srcdocs is being read
+	mentions             int      // links that named has added, at most maxNamed
 }
 
 // Document is the input of an [Extractor].
 type Document struct {
 	URL canonical.URL
-	// MediaType and Charset are those of the Content-Type, both possibly empty.
+	// MediaType and Charset are from the Content-Type. Both may be empty.
 	MediaType, Charset string
-	// Header is that of the response. Link, Refresh, X-Robots-Tag and Content-Language are read.
+	// Header is the header of the response. Link, Refresh, X-Robots-Tag and Content-Language are read, and further
+	// fields with Options.Named.
 	Header http.Header
-	// Body is without content coding. It is not changed or kept.
+	// Body has no content coding. It is neither changed nor kept.
 	Body []byte
 }
 
-// Document reads d and replaces all of *dst. Links are read from the header, from HTML, XHTML, SVG and other XML but
-// for feeds and sitemaps, and, if Options.Resources, from style sheets; of text/plain the text is read. The error is
+// Document reads d and replaces all of *dst. It reads links from the header, from HTML, XHTML, SVG and other XML except
+// feeds and sitemaps, and, with Options.Resources, from style sheets. Of text/plain it reads the text. The error is
 // about the arguments, never about the document.
 func (e *Extractor) Document(d *Document, opts Options, dst *Result) error {
 	if d.URL.IsZero() {
@@ -241,12 +243,12 @@ func (e *Extractor) read(s syntax, d *Document) {
 	switch s {
 	case opaque:
 		e.dst.Charset = ""
-	case plain: // its line ends and indentation are its form
+	case plain: // line breaks and indentation are kept
 		if e.opts.Text {
 			e.text.buf = append(e.text.buf, bytes.TrimSpace(body)...)
 		}
 	case css:
-		e.links.enc = nil // whose queries are always UTF-8
+		e.links.enc = nil // queries in style sheets are always UTF-8
 		e.css(body)
 	case appManifest:
 		e.webManifest(body)
@@ -289,16 +291,16 @@ type syntax uint8
 
 const (
 	opaque syntax = iota // not read
-	code                 // scripts and data, which name URLs
+	code                 // scripts and data, which may contain URLs
 	plain
-	html // this and the next ones are read for links
+	html // this one and those below are read for links
 	xhtml
-	xml // which may become XHTML or opaque
+	xml // may turn out to be XHTML or opaque
 	css
 	appManifest
 )
 
-// syntaxOf is the syntax by the media type or, without one, by the body.
+// syntaxOf returns the syntax for a media type or, if that is empty, for a body.
 func syntaxOf(mediaType string, body []byte) syntax {
 	mediaType = essence(mediaType)
 	if mediaType == "" {

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	maxFields  = 64      // of a form; one with more is for people
+	maxFields  = 64      // of a form; one with more is meant for people
 	maxQuery   = 2 << 10 // bytes
 	maxSubmits = 8       // buttons of a form
 )
@@ -16,34 +16,34 @@ type form struct {
 	src    source
 	doc    canonical.URL
 	open   bool
-	asks   bool   // for a password, a file, or too much
-	post   bool   // it is not sent by GET, unless a button says so
+	asks   bool   // it has a password or a file, or is too large
+	post   bool   // it is not sent by GET, unless a button changes that
 	action []byte // as written, without query and fragment
 	query  []byte
 	fields int
-	// submits are the first button, which the enter key presses, and those with another target.
+	// submits has the first button, which the enter key presses, and further buttons with a target of their own.
 	submits []submit
 
 	selectName []byte // of the select element being read
 	inSelect   bool
 	multiple   bool
-	chosen     bool   // an option was
+	chosen     bool   // an option was selected
 	first      []byte // the value of the first option
 	hasFirst   bool
 
 	words     []byte // the text of an option or textarea being read
-	wordsOf   string // which of them, or ""
+	wordsOf   string // "option", "textarea" or empty
 	wordsName []byte
-	selected  bool // the option is
+	selected  bool // the option is selected
 }
 
 type submit struct {
 	action []byte
-	field  []byte // its own, encoded; empty without a name
+	field  []byte // its own field, encoded; empty without a name
 	at     int    // its place in the query
 }
 
-// start handles the start tag of a form or a field. hasEnd: its end tag will come.
+// start handles the start tag of a form or a field. HasEnd says that the tag is not self-closing.
 func (f *form) start(src source, doc canonical.URL, hasEnd bool) {
 	name := string(src.tag())
 	if name == "form" && !f.open {
@@ -81,22 +81,22 @@ func (f *form) attr(a attr) []byte {
 
 func (f *form) has(a attr) bool { return f.src.has()&(1<<a) != 0 }
 
-// posts reports whether a method is another one than GET, and whether it is said.
+// posts reports whether the method in an attribute is not GET, and whether there is such an attribute.
 func (f *form) posts(a attr) (post, said bool) {
 	method, said := f.src.attr(a)
 	return len(method) > 0 && !is(method, "get"), said
 }
 
-// actionOf is the target of a form, without query and fragment.
+// actionOf returns the target of a form, without query and fragment.
 func (f *form) actionOf(a attr) []byte {
 	action, _, _ := bytes.Cut(withoutFragment(f.attr(a)), []byte("?"))
-	if len(action) == 0 { // which is the document, not the base
+	if len(action) == 0 { // the target is the document then, not the base
 		action, _, _ = bytes.Cut([]byte(f.doc.String()), []byte("?"))
 	}
 	return bytes.Clone(action)
 }
 
-// end adds a link for the form, and for each further target.
+// end adds a link for the form, and one for each further target.
 func (f *form) end(to *links) {
 	f.endSelect()
 	if f.open && (f.post || f.asks) && to.opts.Named {
@@ -129,11 +129,11 @@ func (f *form) input() {
 		f.asks = true
 	case "submit":
 		f.submitButton()
-	case "image": // which sends coordinates, not its value
+	case "image": // it sends coordinates instead of its value
 		if f.has(attrFormAction) {
 			f.submitButton()
 		}
-	case "reset", "button", "color", "range": // have no value, or one of their own
+	case "reset", "button", "color", "range": // not sent, or with a value that only browsers know
 	case "checkbox", "radio":
 		if !f.has(attrChecked) {
 			return
@@ -148,7 +148,7 @@ func (f *form) input() {
 	}
 }
 
-// submitButton keeps the first button, and others with an action of their own.
+// submitButton keeps the first button, and others with a target of their own.
 func (f *form) submitButton() {
 	own := f.has(attrFormAction)
 	if len(f.submits) > 0 && !own || len(f.submits) == maxSubmits {
@@ -207,13 +207,13 @@ func (f *form) endWords() {
 	case "option":
 		f.choose([]byte(field(f.words)))
 	case "textarea":
-		f.add(f.wordsName, bytes.TrimPrefix(f.words, []byte("\n"))) // which stands there for looks
+		f.add(f.wordsName, bytes.TrimPrefix(f.words, []byte("\n"))) // a first line end is for readability only
 	}
 	f.wordsOf, f.words = "", f.words[:0]
 }
 
-// add appends a field to the query, URL standard §5.2, if it has a name. Characters beyond ASCII stay, to be sent in
-// the encoding of the page.
+// add appends a field with a name to the query, URL standard §5.2. Characters beyond ASCII are kept, and are encoded in
+// the encoding of the page later.
 func (f *form) add(name, value []byte) {
 	if len(name) == 0 {
 		return
@@ -235,7 +235,7 @@ func appendField(dst, name, value []byte) []byte {
 	return appendEncoded(append(appendEncoded(dst, name), '='), value)
 }
 
-// appendEncoded escapes ASCII characters as forms do.
+// appendEncoded appends s with its ASCII characters escaped as in forms.
 func appendEncoded(dst, s []byte) []byte {
 	const digits = "0123456789ABCDEF"
 	for _, c := range s {

@@ -13,17 +13,17 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// worth ranks links to one URL: the highest counts.
+// worth ranks links to the same URL. The highest applies.
 type worth uint8
 
 const (
-	mentioned  worth = iota // by a text: a page
+	mentioned  worth = iota // to a page, by a text
 	unfollowed              // to a page, not to be followed
 	part                    // to a resource
 	toFollow                // to a page
 )
 
-// worthOf is that of a link to a page, by its rel.
+// worthOf returns the worth of a link to a page with this rel.
 func worthOf(rel []byte) worth {
 	for rel = rel[:min(len(rel), maxRel)]; len(rel) > 0; {
 		end := endOf(rel, 0, space)
@@ -41,30 +41,30 @@ type pending struct {
 	from, to int    // in links.refs
 }
 
-// links collects the references of a page and resolves them. Its buffers last from page to page.
+// links collects the references of a page and resolves them at its end. Its buffers are reused from page to page.
 type links struct {
 	opts      *Options
 	dst       *Result
 	doc, base canonical.URL
-	enc       encoding.Encoding // nil if queries are UTF-8
+	enc       encoding.Encoding // encoding of queries; nil means UTF-8
 
 	pending   []pending // at most Options.MaxLinks
-	refs      []byte    // those of pending and relations, one after another
+	refs      []byte    // the references of pending and relations, one after another
 	relations []relation
-	related   relMeaning    // which relations there are
-	byRef     index         // pending by its reference
-	byURL     index         // links by their fingerprint
-	resolved  resolvedCache // resolved references
-	loaded    uint64        // so that loads are not optimised away
-	bytes     int           // of the links kept, and of the first that was not
+	related   relMeaning    // the kinds in relations
+	byRef     index         // pending, by the hash of the reference
+	byURL     index         // links, by their fingerprint
+	resolved  resolvedCache // references resolved earlier
+	loaded    uint64        // keeps the compiler from removing loads
+	bytes     int           // of the links kept, plus the first that was not kept
 
-	dir     uint64       // hash of the directory that references are relative to
+	dir     uint64       // hash of the directory to which references are relative
 	seed    maphash.Seed // secret, against constructed collisions
-	dirSeed maphash.Seed // of dir: a reference may be equal to a directory
+	dirSeed maphash.Seed // for dir: a reference may be equal to a directory
 	hasSeed bool
 }
 
-// begin resets what is reused. A page cannot learn the seeds from the links we follow, so they last.
+// begin prepares for the next page. The seeds are kept, as a page cannot learn them from the links that are followed.
 func (l *links) begin(doc canonical.URL, opts *Options, dst *Result) {
 	if !l.hasSeed {
 		l.seed, l.dirSeed, l.hasSeed = maphash.MakeSeed(), maphash.MakeSeed(), true
@@ -82,9 +82,9 @@ func (l *links) release() {
 	}
 }
 
-// add adds a reference unless the page had it before; then the higher worth counts.
+// add adds a reference. If the page had it before, the higher worth is kept.
 func (l *links) add(w worth, ref []byte) {
-	ref = withoutFragment(ref) // so that links to sections are one
+	ref = withoutFragment(ref) // links to sections of a page are one link
 	if len(ref) > canonical.MaxLength {
 		_, err := l.doc.ResolveBytes(ref)
 		l.count(cmp.Or(err, canonical.ErrLong))
@@ -116,7 +116,7 @@ func withoutFragment(ref []byte) []byte {
 	return ref
 }
 
-// Trim removes C0 controls and space, as for URLs.
+// Trim removes C0 controls and spaces from both ends, as the URL standard does.
 func Trim(s []byte) []byte {
 	for len(s) > 0 && s[0] <= ' ' {
 		s = s[1:]
@@ -127,7 +127,7 @@ func Trim(s []byte) []byte {
 	return s
 }
 
-// count counts a reference that is too long.
+// count counts a reference if the error says that it is too long.
 func (l *links) count(err error) {
 	if errors.Is(err, canonical.ErrLong) {
 		l.dst.LongLinks++
@@ -135,9 +135,9 @@ func (l *links) count(err error) {
 }
 
 func (l *links) finish() {
-	// With the seed of references, a link to that directory would cancel it out.
+	// With the seed of references, a link to that directory would have the hash zero.
 	l.dir = maphash.String(l.dirSeed, l.base.Dir())
-	for i := range l.pending { // all slots load in the time of one
+	for i := range l.pending { // loads the slots together, which hides the latency of memory
 		l.loaded ^= l.resolved.at(l.pending[i].hash ^ l.dir).hash
 	}
 	for i := range l.pending {
@@ -151,7 +151,8 @@ func (l *links) finish() {
 	l.relate()
 }
 
-// keep adds a link, or merges it with one to the same URL: the first place counts, and the higher worth.
+// keep adds a link, or merges it with an earlier one to the same URL: the place of the first and the higher worth are
+// kept.
 func (l *links) keep(to target, w worth) {
 	link := Link{URL: to.url, Fingerprint: to.fp, NoFollow: w == unfollowed}
 	if w == part {
@@ -171,14 +172,14 @@ func (l *links) keep(to target, w worth) {
 	l.dst.Links = append(l.dst.Links, link)
 }
 
-// target is a URL and its fingerprint, and the hash of the reference that resolves to them.
+// target is a URL with its fingerprint, and the hash of a reference that resolves to it.
 type target struct {
 	hash uint64
 	url  canonical.URL
 	fp   uint64
 }
 
-// target is what a pending reference resolves to, from the cache or anew.
+// target returns what a pending reference resolves to. It uses the cache if it can.
 func (l *links) target(p *pending) (target, error) {
 	ref := l.refs[p.from:p.to]
 	hash := p.hash ^ l.dir
@@ -196,7 +197,7 @@ func (l *links) target(p *pending) (target, error) {
 
 var errSelf = errors.New("it is the page itself")
 
-// resolve resolves a reference. A mere fragment is no link, unless the base is another document.
+// resolve resolves a reference. A fragment alone is no link, unless the base is a different document.
 func (l *links) resolve(ref []byte) (u canonical.URL, err error) {
 	if u = l.base; len(ref) == 0 && u == l.doc {
 		err = errSelf
@@ -207,8 +208,8 @@ func (l *links) resolve(ref []byte) (u canonical.URL, err error) {
 	return l.opts.Rules.Apply(u), err
 }
 
-// EncodeQuery encodes the query of a reference in the encoding of its page (URL standard, percent-encode after encoding). Paths
-// are always UTF-8, and so are queries if enc is nil.
+// EncodeQuery encodes the query of a reference in the encoding of its page (URL standard, percent-encode after
+// encoding). Paths are always UTF-8, and so are queries if enc is nil.
 func EncodeQuery(enc encoding.Encoding, ref []byte) []byte {
 	q := bytes.IndexByte(ref, '?')
 	if enc == nil || q < 0 || IsASCII(ref[q:]) {
@@ -218,7 +219,7 @@ func EncodeQuery(enc encoding.Encoding, ref []byte) []byte {
 	encoder := enc.NewEncoder()
 	for _, r := range string(ref[q:]) {
 		b, err := encoder.Bytes([]byte(string(r)))
-		if r >= utf8.RuneSelf && (err != nil || bytes.HasPrefix(b, []byte("&#"))) { // not in the charset: what a form sends
+		if r >= utf8.RuneSelf && (err != nil || bytes.HasPrefix(b, []byte("&#"))) { // not in the charset: encoded as by a form
 			out = fmt.Appendf(out, "%%26%%23%d%%3B", r)
 			continue
 		}
@@ -235,17 +236,17 @@ func EncodeQuery(enc encoding.Encoding, ref []byte) []byte {
 
 const (
 	minResolved    = 1 << 9  // 20 KB
-	maxResolved    = 1 << 14 // pages of a site repeat a few thousand references
-	maxResolvedURL = 256     // bytes, 4 MB for all: links of menus are shorter
+	maxResolved    = 1 << 14 // pages of a site share a few thousand references
+	maxResolvedURL = 256     // in bytes, 4 MB for all: links of menus are shorter
 )
 
-// resolvedCache holds what references resolved to, by a seeded hash of the reference and the directory of the base:
-// pages of a site repeat them. Of two in one slot the later is kept.
+// resolvedCache has the results of resolving references, by a seeded hash of the reference and the directory of the
+// base, because pages of a site repeat them. If two fall on one slot, the later is kept.
 type resolvedCache struct {
-	slots []target // a power of two; the hash is the index
+	slots []target // length is a power of two; indexed by the hash
 	used  int
-	key   uint64           // of the fingerprints
-	rules *canonical.Rules // of the URLs
+	key   uint64           // of the fingerprints in the cache
+	rules *canonical.Rules // applied to the URLs in the cache
 }
 
 // reset empties the cache if the key or the rules have changed.
@@ -257,7 +258,7 @@ func (k *resolvedCache) reset(key uint64, rules *canonical.Rules) {
 
 func (k *resolvedCache) at(hash uint64) *target { return &k.slots[hash&uint64(len(k.slots)-1)] }
 
-// put keeps t. The slots double when one in eight is taken, so that few fall to one place.
+// put adds t. The number of slots doubles when one in eight is used, so that few entries share a slot.
 func (k *resolvedCache) put(t target) {
 	if 8*k.used >= len(k.slots) && len(k.slots) < maxResolved {
 		old := k.slots
@@ -275,11 +276,11 @@ func (k *resolvedCache) put(t target) {
 	*at = t
 }
 
-// index finds a position by a 64-bit hash, without storing keys: of 10,000 links on a page, two share a seeded hash
-// once in 10^11 pages, and then one link is lost.
+// index finds a position by a 64-bit hash, without storing keys. Of the 10,000 links of a page, two have the same
+// seeded hash once in 10^11 pages, and then one link is lost.
 type index map[uint64]int
 
-// maxIndex is the entries for which memory is kept from page to page; few pages have more.
+// maxIndex bounds the entries for which memory is kept from page to page. Few pages have more.
 const maxIndex = 2048
 
 func (x *index) reset() {

@@ -13,7 +13,7 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// openHTML reads the language of the first html tag that has one: pages made of templates have several.
+// openHTML reads the language of the first html tag that has one. Pages made of templates may have several html tags.
 func (e *Extractor) openHTML() {
 	if e.inner || e.template > 0 {
 		return
@@ -33,7 +33,7 @@ func (e *Extractor) openBase() {
 	if !has {
 		return
 	}
-	e.hasBase = true // the first counts, even if it is of no use
+	e.hasBase = true // the first one counts, even if it cannot be used
 	if u, err := e.links.doc.ResolveBytes(ref); err == nil {
 		e.links.base = u
 		e.dst.Base = u.String()
@@ -55,7 +55,7 @@ func (e *Extractor) openMeta() {
 	} else if is(equiv, "content-language") && e.metaLang == "" && bytes.IndexByte(content, ',') < 0 {
 		e.metaLang = field(content)
 	}
-	// Open Graph says property, but as many pages say name, and so read all others.
+	// Open Graph specifies property, but as many pages use name, so both attributes are read for all names.
 	name := e.attr(attrName)
 	if len(name) == 0 {
 		name = e.attr(attrProperty)
@@ -92,7 +92,7 @@ func (e *Extractor) robots(content []byte) {
 	e.directives = e.lastDirectives
 }
 
-// putMeta keeps the first value of a name; of robots all.
+// putMeta keeps the first value of a name; of robots it keeps all values.
 func putMeta(m *record.Meta, name, content []byte) {
 	to := (*string)(nil)
 	switch string(name) {
@@ -123,16 +123,16 @@ func putMeta(m *record.Meta, name, content []byte) {
 const (
 	maxDirectives     = 24      // kept; some twenty are in use
 	maxDirective      = 64      // bytes
-	maxDirectiveWords = 1 << 10 // read: dates take long
+	maxDirectiveWords = 1 << 10 // read; dates are slow to parse
 )
 
 const defaultAgent = "robots"
 
-// directives collects robots directives, each once. Those for all robots and those for the Agent add up, as for
-// Google and Bing.
+// directives collects robots directives without duplicates. Those for all robots and those for the Agent are added
+// together, as Google and Bing do.
 type directives struct {
 	list             []string
-	words            int // that were read
+	words            int // how many were read
 	noIndex          bool
 	noFollow         bool
 	unavailableAfter time.Time
@@ -147,9 +147,9 @@ func (d *directives) read(list, agent string, addressed bool) {
 	}
 }
 
-// Directives yields the words of a list of robots directives that are for all robots or the agent, at most 1,024 of them, in
-// lower case and as they are written: "noindex", "none", "index". In that of an X-Robots-Tag, which is addressed, "name:" before
-// a directive says for which robot it and the next ones are.
+// Directives yields the words of a list of robots directives that are for all robots or for the agent, in lower case
+// and as they are written: "noindex", "none", "index". It reads at most 1,024 words. A list of an X-Robots-Tag is
+// addressed: in it "name:" before a directive says for which robot that directive and the following ones are.
 func Directives(list, agent string, addressed bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		ours := true
@@ -167,12 +167,12 @@ func Directives(list, agent string, addressed bool) iter.Seq[string] {
 	}
 }
 
-// afterWord is the directive whose value may contain a comma, behind the day of the week.
+// afterWord is the directive whose value may contain a comma, after the day of the week.
 const afterWord = "unavailable_after"
 
 var nextDirective = lazy.Regexp(`(?i)^[ \t\r\n\f,]*((?:[^,:]*:[ \t]*)*?` + afterWord + `[ \t:=]*[a-z]+,[ \t]*\d[^,]*|[^,]*)`)
 
-// agentOf splits the name of a robot off a directive, unless the name is that of a directive with a value.
+// agentOf splits the name of a robot off a directive. If the name is that of a directive with a value, named is false.
 func agentOf(word string) (name, rest string, named bool) {
 	name, rest, named = strings.Cut(word, ":")
 	name = strings.ToLower(strings.TrimSpace(name))
@@ -212,24 +212,24 @@ func (d *directives) put(word string) {
 	}
 }
 
-// unavailable is the time of an unavailable_after.
+// unavailable returns the time of an unavailable_after directive.
 func unavailable(word string) (time.Time, bool) {
 	if len(word) < len(afterWord) || !strings.EqualFold(word[:len(afterWord)], afterWord) {
 		return time.Time{}, false
 	}
-	date := strings.ToUpper(strings.Trim(word[len(afterWord):], " \t:=")) // as zones are
+	date := strings.ToUpper(strings.Trim(word[len(afterWord):], " \t:=")) // time zones are in upper case
 	return sitemap.ParseTime([]byte(date))
 }
 
 const maxHeaderLinks = 512 // of one response
 
-// header reads the response header. References are relative to the document, whatever its base.
+// header reads the header of the response. References in it are relative to the document, whatever its base is.
 func (e *Extractor) header(h http.Header) {
 	for _, value := range h["X-Robots-Tag"] {
 		e.directives.read(value, e.opts.Agent, true)
 	}
 	if langs := h["Content-Language"]; len(langs) == 1 && !strings.Contains(langs[0], ",") {
-		e.headerLang = field([]byte(langs[0])) // of several, it would be none
+		e.headerLang = field([]byte(langs[0])) // several languages say nothing about the page
 	}
 	n := 0
 	for _, value := range h["Link"] {
@@ -246,7 +246,7 @@ func (e *Extractor) header(h http.Header) {
 	}
 }
 
-// headerLink handles a link of the header like a link element. Without a relation it is none (RFC 8288 §3.3).
+// headerLink handles a link in the header like a link element. Without a relation it is not a link (RFC 8288 §3.3).
 func (l *links) headerLink(h HeaderLink) {
 	ref, ok := l.fromDocument([]byte(h.Target))
 	param := func(name string) []byte { return []byte(h.Params[name]) }
@@ -255,7 +255,7 @@ func (l *links) headerLink(h HeaderLink) {
 	}
 }
 
-// fromDocument resolves a reference against the document.
+// fromDocument resolves a reference against the URL of the document.
 func (l *links) fromDocument(ref []byte) ([]byte, bool) {
 	if ref = withoutFragment(ref); len(ref) == 0 {
 		return nil, false
@@ -265,14 +265,14 @@ func (l *links) fromDocument(ref []byte) ([]byte, bool) {
 	return []byte(u.String()), err == nil
 }
 
-// HeaderLink is a link of a Link header, with the first of each parameter, by its name in lower case.
+// HeaderLink is a link of a Link header. Params has the first value of each parameter, by its name in lower case.
 type HeaderLink struct {
 	Target string
 	Params map[string]string
 }
 
-// NextLink splits the first link off the value of a Link header, RFC 8288 appendix B. What is no link is skipped up
-// to the next comma outside of quotes, and the link is zero.
+// NextLink splits the first link off the value of a Link header, RFC 8288 appendix B. If it does not begin with a link,
+// it skips to the next comma outside of quotes and returns a zero link.
 func NextLink(s string) (l HeaderLink, rest string) {
 	s = strings.TrimLeft(s, " \t,")
 	if target, params, closed := strings.Cut(s, ">"); strings.HasPrefix(s, "<") {
@@ -292,6 +292,7 @@ func NextLink(s string) (l HeaderLink, rest string) {
 
 // The end of the value closes quotes.
 var (
+	// An unclosed quote extends to the end of the value.
 	linkParam  = lazy.Regexp(`(?s)^[ \t]*;[ \t]*([^ \t=;,]*)[ \t]*(?:=[ \t]*(?:"((?:[^"\\]|\\.?)*)(?:"|$)|([^;,]*)))?`)
 	linkJunk   = lazy.Regexp(`(?s)^(?:[^",]|"(?:[^"\\]|\\.?)*(?:"|$))*[ \t,]*`)
 	quotedPair = lazy.Regexp(`(?s)\\(.)`)

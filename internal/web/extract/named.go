@@ -15,9 +15,9 @@ const (
 	endsNamed     = " \n\t\r\f\v\x00\"'`<>{}"
 )
 
-// named takes the texts of a document that have the form of a URL of its own site. Where nobody reads, in scripts,
-// data, comments and attributes of any name, that is any path within quotes that begins with a slash or dots; in prose
-// what [inProse] takes for one.
+// named adds texts of a document that have the form of a URL of its own site. In scripts, data, comments and the
+// attributes of any tag, these are paths within quotes that begin with a slash or dots. In prose they are those that
+// [inProse] accepts.
 func (e *Extractor) named(body []byte) {
 	if e.syntax < html {
 		e.namedIn(body, e.syntax == plain)
@@ -41,7 +41,7 @@ func (e *Extractor) named(body []byte) {
 	}
 }
 
-// namedIn takes those of a part of the document.
+// namedIn adds those of a part of the document.
 func (e *Extractor) namedIn(s []byte, prose bool) {
 	if bytes.IndexByte(s, '/') < 0 || !e.opts.Budget.SpendText(len(s)) {
 		return
@@ -61,13 +61,14 @@ func (e *Extractor) namedIn(s []byte, prose bool) {
 	}
 }
 
-// unquoted are the references that attributes with scripts or data in them have.
+// unquoted resolves the references that occur in attributes with scripts or data.
 var unquoted = strings.NewReplacer("&amp;", "&", "&quot;", `"`, "&#34;", `"`, "&#39;", "'", "&#x27;", "'", "&apos;", "'", "&lt;", "<", "&gt;", ">", "&#x2F;", "/", "&#47;", "/")
 
-// namedAt is where the text around the slash begins and ends, and whether it names a URL. It begins at most at least.
+// namedAt returns the begin and end of the text around the slash, and whether it is taken for a URL. It does not begin
+// before least.
 func namedAt(s []byte, least, slash int, prose bool) (from, to int, ok bool) {
 	from = slash
-	for from > least && (s[from-1] == '.' || s[from-1] == '\\') { // ./ and ../, and the slashes of JSON
+	for from > least && (s[from-1] == '.' || s[from-1] == '\\') { // ./ and ../, and the escaped slashes of JSON
 		from--
 	}
 	scheme := 0
@@ -81,7 +82,7 @@ func namedAt(s []byte, least, slash int, prose bool) (from, to int, ok bool) {
 	}
 	quote := from > 0 && to < len(s) && s[from-1] == s[to] && (s[to] == '"' || s[to] == '\'' || s[to] == '`')
 	switch text := s[from:to]; {
-	case to-from > maxNamedBytes, to < len(s) && s[to] == '{': // the rest of a template is not known
+	case to-from > maxNamedBytes, to < len(s) && s[to] == '{': // a template continues with an unknown part
 		return from, to, false
 	case scheme > 0:
 		return from, to, true
@@ -94,7 +95,7 @@ func namedAt(s []byte, least, slash int, prose bool) (from, to int, ok bool) {
 	}
 }
 
-// likePathOf rules out what is a slash alone, a pattern or a mere mark of a script.
+// likePathOf reports whether a text looks like a path. It excludes a slash alone, patterns, and operators of scripts.
 func likePathOf(s []byte) bool {
 	letters := false
 	for i, c := range s {
@@ -109,8 +110,8 @@ func likePathOf(s []byte) bool {
 	return letters && !hasPrefix(s, "...") && (!hasPrefix(s, "//") || len(s) > 2 && kinds[s[2]]&(letter|digit) != 0 && bytes.IndexByte(s, '.') > 0)
 }
 
-// inProse reports whether a word of prose is a path: one with a directory that begins with dots, or a file of a kind
-// that sites have.
+// inProse reports whether a word of prose is a path: one that begins with dots and has a directory, or one that ends in
+// a usual file extension.
 func inProse(s []byte) bool {
 	s = bytes.TrimRight(s, ".,;:!?)")
 	path, _, _ := bytes.Cut(s, []byte("?"))
@@ -121,7 +122,7 @@ func inProse(s []byte) bool {
 
 var extensions = strings.Fields("html htm xhtml shtml php phtml asp aspx jsp jspx do action cgi pl cfm json xml txt md csv pdf doc docx xls xlsx ppt pptx rtf odt zip gz tgz bak old sql log js css svg png jpg jpeg gif webp ico mp3 mp4")
 
-// mention adds a text that has the form of a URL, if it is one of the document's own site.
+// mention adds a text that has the form of a URL, if the URL is on the document's own site. It reports whether it is.
 func (e *Extractor) mention(ref []byte) bool {
 	ref = bytes.TrimRight(ref, ".,;:!?")
 	if ref[len(ref)-1] == ')' && bytes.IndexByte(ref, '(') < 0 {
@@ -141,7 +142,7 @@ func (e *Extractor) mention(ref []byte) bool {
 	return true
 }
 
-// namedByHeader takes what fields of the response name beside its links.
+// namedByHeader adds URLs in header fields other than Link and Refresh.
 func (e *Extractor) namedByHeader(h http.Header) {
 	for _, name := range [...]string{"Content-Location", "Location", "Sourcemap", "X-Sourcemap"} {
 		if ref, ok := e.links.fromDocument([]byte(h.Get(name))); ok {
@@ -160,7 +161,7 @@ func (e *Extractor) namedByHeader(h http.Header) {
 	}
 }
 
-// reports takes where a policy has violations reported to.
+// reports adds the URLs to which a policy has violations reported.
 func reports(e *Extractor, policy []byte) {
 	for directive := range bytes.SplitSeq(policy, []byte(";")) {
 		words := bytes.Fields(directive)

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	maxRel        = 256 // bytes of a rel attribute or media type that are read
+	maxRel        = 256 // bytes read of a rel attribute or a media type
 	maxAlternates = 100 // of a page
 )
 
-// relation is a canonical, next, prev or alternate link, resolved at the end of the page.
+// relation is a canonical, next, prev or alternate link. It is resolved at the end of the page.
 type relation struct {
-	kind     relMeaning // one of relOfPage
-	of       pending    // of which there is no more than the reference
+	kind     relMeaning // one bit of relOfPage
+	of       pending    // only its reference is used
 	hrefLang string
 	typ      string
 }
 
-// relMeaning is the meaning of all tokens of a rel.
+// relMeaning has the meanings of the tokens of a rel, as bits.
 type relMeaning uint16
 
 const (
@@ -38,8 +38,8 @@ const (
 	relOfPage = relCanonical | relNext | relPrev | relAlternate
 )
 
-// relMeanings are those of single tokens. Unknown ones have none, and those for programs, such as preconnect and
-// pingback.
+// relMeanings has the meanings of single tokens. Unknown tokens have none, nor do those for programs, such as
+// preconnect and pingback.
 var relMeanings = func() map[string]relMeaning {
 	all := make(map[string]relMeaning)
 	for m, tokens := range map[relMeaning]string{
@@ -79,7 +79,7 @@ type linked struct {
 	ref, rel          []byte
 	mediaType, as     []byte
 	hrefLang          []byte
-	ofAnotherDocument bool // by the anchor of the header
+	ofAnotherDocument bool // by the anchor parameter, or within a srcdoc
 }
 
 func (e *Extractor) openLink() {
@@ -93,7 +93,7 @@ func (e *Extractor) openLink() {
 	e.takeIf(resource, attrImageSrcset, toParts)
 }
 
-// linked handles a link by its rel, and reports whether it is a resource.
+// linked handles a link by its rel, and reports whether it is to a resource.
 func (l *links) linked(k *linked) (resource bool) {
 	rel := meaningOf(k.rel)
 	if rel&relDocument != 0 && is(k.as, "document") {
@@ -137,7 +137,7 @@ func (l *links) relate() {
 	for i := range l.relations {
 		r := &l.relations[i]
 		to, err := l.target(&r.of)
-		if err != nil && r.of.from != r.of.to { // what is empty is the page itself
+		if err != nil && r.of.from != r.of.to { // an empty reference means the page itself
 			continue
 		}
 		switch url := to.url.String(); r.kind {
@@ -159,7 +159,7 @@ func essence(mediaType string) string {
 }
 
 var (
-	// pageTypes are without feeds, search descriptions and the like.
+	// pageTypes are the media types of alternates that are pages: no feeds, search descriptions and the like.
 	pageTypes = []string{"", "text/html", "application/xhtml+xml", "text/plain", "application/pdf", "text/markdown"}
 	feedTypes = []string{"application/rss+xml", "application/atom+xml", "application/rdf+xml"}
 )

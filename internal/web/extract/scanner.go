@@ -13,48 +13,48 @@ const (
 	endOfPage token = iota
 	startTag
 	endTag
-	chars // text: of the page if it was asked for, and of elements that hold raw text
+	chars // text: of the page if withText, and of elements with raw text
 )
 
 // source yields the tokens of a page that matter, in order; it may leave out others. The tests compare scanner with
 // another source, the tokenizer of x/net/html.
 type source interface {
-	// reset begins a page. Text between tags is yielded if withText.
+	// reset begins a page. Text between tags is yielded if withText is set.
 	reset(body []byte, xhtml, withText bool)
-	// next moves on. The results of the other methods are valid until the next call.
+	// next returns the next token. The results of the other methods are valid until the following call.
 	next() token
-	// tag is the lower-case name of the tag, empty if it is longer than maxName.
+	// tag returns the lower-case name of the tag, or an empty one if it is longer than maxName.
 	tag() []byte
-	// attr is an attribute of the start tag, the first of its name, references resolved.
+	// attr returns the value of an attribute of the start tag, the first of its name, with references resolved.
 	attr(a attr) (val []byte, has bool)
-	// has is a bit for each attr of the start tag.
+	// has returns a bit for each attr of the start tag.
 	has() uint64
 	// selfClosing reports whether the start tag ends in a slash that is not part of a value.
 	selfClosing() bool
-	// text is the current text with references resolved.
+	// text returns the current text with references resolved.
 	text() []byte
-	// markup makes the content of the element just begun be read as markup, not as raw text.
+	// markup makes the content of the element just begun be read as markup instead of raw text.
 	markup()
 }
 
-// scanner is the source of production: the tokenizer of the HTML standard, §13.2.5, on a body in memory. It jumps
-// from one "<" to the next, skips most tags by the first letter and length of their names, and copies only what has
-// character references. A tag that the page cuts off is none.
+// scanner is the source used in production. It implements the tokenizer of the HTML standard, §13.2.5, for a body in
+// memory. It jumps from one "<" to the next, skips most tags by the first letter and the length of their names, and
+// copies only values with character references. A tag that the end of the page cuts off is ignored.
 type scanner struct {
 	body     []byte
-	at       int // where the next token begins
+	at       int // index of the next token
 	xhtml    bool
 	withText bool
-	shared   uint64 // the attributes that matter in any tag
+	shared   uint64 // attributes that matter in every tag, as bits
 
 	name     []byte // of the current tag, in nameBuf
 	nameBuf  [maxName]byte
-	nameEnd  int    // where it ends in body
+	nameEnd  int    // index in body after the name
 	attrs    attrs  // of the current start tag
-	words    []byte // the current text, raw
-	verbatim bool   // without character references
-	noNUL    bool   // a NUL in it stands for U+FFFD
-	raw      string // the element whose raw text comes next, or ""
+	words    []byte // the current text, not decoded
+	verbatim bool   // character references are not resolved in words
+	noNUL    bool   // a NUL in words stands for U+FFFD
+	raw      string // the element whose raw text comes next, or empty
 	decoded  []byte // buffer for decoded text
 }
 
@@ -93,7 +93,7 @@ func (s *scanner) next() token {
 	}
 }
 
-// find is where the next markup is that matters.
+// find returns the index of the next markup that matters.
 func (s *scanner) find(i int) int {
 	if s.withText || s.every() {
 		return s.markupFrom(i)
@@ -101,7 +101,7 @@ func (s *scanner) find(i int) int {
 	return skim(s.body, i)
 }
 
-// markupFrom is where the next "<" is that begins markup, or the end of the page.
+// markupFrom returns the index of the next "<" that begins markup, or the length of the page.
 func (s *scanner) markupFrom(i int) int {
 	for i < len(s.body) {
 		lt := near(s.body, i, '<')
@@ -130,7 +130,7 @@ func (s *scanner) markupAt(lt int) (token, bool) {
 	return s.tagAt(lt+1, startTag)
 }
 
-// endTagAt reads from "</", which is text at the end of the page.
+// endTagAt reads from "</". At the end of the page that is text.
 func (s *scanner) endTagAt(lt int) (token, bool) {
 	i := lt + len("</")
 	switch {
@@ -140,17 +140,17 @@ func (s *scanner) endTagAt(lt int) (token, bool) {
 	case kinds[s.body[i]]&letter != 0:
 		return s.tagAt(i, endTag)
 	}
-	s.at = Through(s.body, i, ">") // a comment, says the standard
+	s.at = Through(s.body, i, ">") // by the standard it is a comment
 	return 0, false
 }
 
 func (s *scanner) tagAt(i int, t token) (token, bool) {
 	end := endOf(s.body, i, endsName)
-	// With text every tag matters: most separate it.
+	// If text is wanted every tag matters, as most tags separate text.
 	wanted := s.withText || tagShapes.has(s.body[i:end])
 	s.nameEnd = end
 	s.at = s.attributes(end, s.leastKept(t, wanted))
-	if s.at < 0 { // the page ends within it
+	if s.at < 0 { // the page ends within the tag
 		s.at = len(s.body)
 		return endOfPage, true
 	}
@@ -167,14 +167,14 @@ func (s *scanner) tagAt(i int, t token) (token, bool) {
 	return t, true
 }
 
-// every reports whether short attributes matter in any tag too.
+// every reports whether attributes with short names matter in every tag, too.
 func (s *scanner) every() bool { return s.shared != sharedPages }
 
-// leastKept is the least length of the attributes of a tag to keep.
+// leastKept returns the length from which on names of attributes of a tag are kept.
 func (s *scanner) leastKept(t token, wanted bool) int {
 	switch {
 	case t == endTag:
-		return len(s.body) // none
+		return len(s.body) // keeps none
 	case wanted || s.every():
 		return 0
 	}
@@ -204,13 +204,13 @@ func (s *scanner) declaration(i int) (text bool) {
 		s.noNUL = true
 		return s.withText
 	default:
-		s.at = Through(s.body, i, ">") // a document type or bogus comment, quotes or not
+		s.at = Through(s.body, i, ">") // a document type or a bogus comment, in which quotes do not count
 	}
 	return false
 }
 
-// CommentEnd is where a comment ends whose text begins at i: after "-->", "--!>" or, at its very beginning, ">" or
-// "->"; or the end of s.
+// CommentEnd returns the index after the end of a comment whose text begins at i: after "-->", "--!>" or, right at its
+// beginning, ">" or "->". Without such an end it is the length of s.
 func CommentEnd(s []byte, i int) int {
 	for end := i; ; {
 		n := bytes.IndexByte(s[end:], '>')
@@ -225,7 +225,7 @@ func CommentEnd(s []byte, i int) int {
 	}
 }
 
-// Through is the index after the first end from i, or the length of s.
+// Through returns the index after the first occurrence of end from i on, or the length of s.
 func Through(s []byte, i int, end string) int {
 	if n := bytes.Index(s[i:], []byte(end)); n >= 0 {
 		return i + n + len(end)
@@ -239,14 +239,15 @@ func hasSuffix(s []byte, p string) bool { return len(s) >= len(p) && string(s[le
 
 // Byte classes, for table lookup.
 const (
+	// Classes of bytes, as bits for a table lookup.
 	space     = 1 << iota // white space of HTML
-	letter                // of ASCII; begins the name of a tag
+	letter                // ASCII letter; begins the name of a tag
 	digit                 //
 	hexDigit              //
 	endsName              // ends the name of a tag
 	endsKey               // ends the name of an attribute
 	endsValue             // ends a value without quotes
-	mark                  // begins markup that is no start tag
+	mark                  // after "<", begins markup that is no start tag
 )
 
 var kinds = func() (t [256]uint8) {
@@ -269,7 +270,7 @@ var kinds = func() (t [256]uint8) {
 
 func isSpace(c byte) bool { return kinds[c]&space != 0 }
 
-// SkipSpace is the index of the next byte from i that is no white space.
+// SkipSpace returns the index of the next byte from i on that is no white space, or the length of s.
 func SkipSpace(s []byte, i int) int {
 	for i < len(s) && isSpace(s[i]) {
 		i++
@@ -277,9 +278,9 @@ func SkipSpace(s []byte, i int) int {
 	return i
 }
 
-// endOf is the index of the next byte of that kind, or the length of s.
+// endOf returns the index of the next byte of that kind from i on, or the length of s.
 func endOf(s []byte, i int, kind uint8) int {
-	for n, c := range s[i:] { // there are no bounds to check
+	for n, c := range s[i:] { // without bounds checks
 		if kinds[c]&kind != 0 {
 			return i + n
 		}
@@ -287,7 +288,7 @@ func endOf(s []byte, i int, kind uint8) int {
 	return len(s)
 }
 
-// TagNameEnd is where the name of a tag ends that contains i.
+// TagNameEnd returns the index after the tag name that contains i.
 func TagNameEnd(s []byte, i int) int { return endOf(s, i, endsName) }
 
 func lower(c byte) byte {
@@ -297,8 +298,8 @@ func lower(c byte) byte {
 	return c
 }
 
-// skim is [scanner.markupFrom] without text and shared attributes of every tag. It skips tags without a meaning that
-// have the usual form, with fewer steps than the standard needs.
+// skim is [scanner.markupFrom] for scans without text where only sharedPages matter in every tag. It skips tags without
+// a meaning that have the usual form, in fewer steps than the standard needs.
 func skim(s []byte, i int) int {
 	for i < len(s) {
 		lt := near(s, i, '<')
@@ -307,7 +308,7 @@ func skim(s []byte, i int) int {
 		}
 		name, least := lt+1, leastShared
 		if s[name] == '/' {
-			name, least = name+1, math.MaxInt // without attributes
+			name, least = name+1, math.MaxInt // end tags have no attributes that matter
 		}
 		switch {
 		case name < len(s) && kinds[s[name]]&letter != 0:
@@ -323,12 +324,12 @@ func skim(s []byte, i int) int {
 	return len(s)
 }
 
-// passOver is where the page goes on after the tag whose name begins at i, or -1 if it may matter, is not closed, or
-// is not of the usual form: attributes without a value or with one in quotes. Attributes shorter than least do not
-// matter.
+// passOver returns the index after the tag whose name begins at i. It returns -1 if the tag may matter, is not closed,
+// or does not have the usual form, in which attributes have no value or one in quotes. Attributes with names shorter
+// than least do not matter.
 func passOver(s []byte, i, least int) int {
 	name := i
-	i = endOf(s, i, endsKey) // a tag name with "=" ends at -1 below
+	i = endOf(s, i, endsKey) // for a tag name with "=" the loop returns -1
 	if tagShapes.has(s[name:i]) {
 		return -1
 	}
@@ -364,8 +365,8 @@ func passOver(s []byte, i, least int) int {
 // nearWords is how many words of eight bytes near tests before it calls IndexByte.
 const nearWords = 4
 
-// near is the index of the next c from i, or -1. In a page it is usually a few bytes away, where IndexByte costs
-// more. The test of a word is that of H. S. Warren, Hacker's Delight, section 6-1: its lowest hit is exact.
+// near returns the index of the next c from i on, or -1. In a page it is usually a few bytes away, where IndexByte is
+// slower. The test of a word is from H. S. Warren, Hacker's Delight, section 6-1; its lowest hit is exact.
 func near(s []byte, i int, c byte) int {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	want := ones * uint64(c)

@@ -11,7 +11,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
-// gap is the space before the next character. Of two the larger one counts.
+// gap is the white space before the next character. Of two gaps the larger applies.
 type gap uint8
 
 const (
@@ -20,13 +20,13 @@ const (
 	line
 )
 
-// textBuffer collects the text of a page: one space for white space, a new line between blocks, none at the ends.
+// textBuffer collects the text of a page: one space for white space, a new line between blocks, neither at the ends.
 type textBuffer struct {
 	buf []byte
 	due gap
 }
 
-// add returns the buffer with s, so that one on the stack stays there.
+// add returns the buffer with s appended. It is passed by value, so that a buffer on the stack stays there.
 func (t textBuffer) add(s []byte) textBuffer {
 	for len(s) > 0 {
 		n := endOf(s, 0, space)
@@ -45,12 +45,12 @@ func (t textBuffer) add(s []byte) textBuffer {
 	return t
 }
 
-// field is s with white space collapsed, as valid UTF-8, at most maxField bytes of whole characters.
+// field returns s with white space collapsed, as valid UTF-8, cut to maxField bytes of whole characters.
 func field(s []byte) string {
 	if len(s) == 0 {
 		return ""
 	}
-	var room [256]byte // for most
+	var room [256]byte // enough for most
 	t := textBuffer{buf: room[:0]}.add(s[:min(len(s), 4*maxField)])
 	out := string(t.buf)
 	if !utf8.ValidString(out) {
@@ -66,12 +66,13 @@ func field(s []byte) string {
 	return out[:end]
 }
 
-// refresh is the content of a meta refresh such as "5; url=next.html": HTML standard §4.2.5.3, shared declarative
+// refresh matches the content of a meta refresh such as "5; url=next.html": HTML standard §4.2.5.3, shared declarative
 // refresh steps.
 var refresh = lazy.Regexp(`(?is)^[ \t\n\f\r]*(?:\d+|\d*\.)[\d.]*(?:[;,]|[ \t\n\f\r]+[;,]?)[ \t\n\f\r]*` +
 	`(?:url[ \t\n\f\r]*=[ \t\n\f\r]*)?(?:"([^"]*)|'([^']*)|(.*))`)
 
-// RefreshTarget is the URL in the content of a meta refresh, as it is written, in the memory of s. Empty: there is none.
+// RefreshTarget returns the URL in the content of a meta refresh, as it is written, sharing the memory of s. Empty
+// means that there is none.
 func RefreshTarget(s []byte) []byte {
 	m := refresh().FindSubmatchIndex(s)
 	for i := 2; i < len(m); i += 2 {
@@ -82,7 +83,7 @@ func RefreshTarget(s []byte) []byte {
 	return nil
 }
 
-// Unescape resolves the character references of an attribute.
+// Unescape resolves the character references in the value of an attribute.
 func Unescape(s string) string {
 	if strings.IndexByte(s, '&') < 0 {
 		return s
@@ -91,7 +92,7 @@ func Unescape(s string) string {
 	return string(text)
 }
 
-// UnescapeMapped is Unescape, with the places in s of each byte of the text and of its end.
+// UnescapeMapped is Unescape that also returns the index in s of each byte of the text, and of the end of the text.
 func UnescapeMapped(s []byte) (text []byte, places []int) {
 	for i := 0; i < len(s); {
 		n := 1
@@ -108,8 +109,8 @@ func UnescapeMapped(s []byte) (text []byte, places []int) {
 	return text, append(places, len(s))
 }
 
-// NextImage splits the first URL off a srcset, in the memory of s: HTML standard §4.8.4.3.8. Commas end a candidate only after a URL or
-// its descriptors.
+// NextImage splits the first URL off a srcset, sharing the memory of s: HTML standard §4.8.4.3.8. A comma ends a
+// candidate only after a URL or its descriptors.
 func NextImage(s []byte) (ref, rest []byte) {
 	s = bytes.TrimLeft(s, " \t\n\f\r,")
 	end := 0
@@ -134,19 +135,20 @@ func NextImage(s []byte) (ref, rest []byte) {
 	return ref, nil
 }
 
-// text is the current text, decoded.
+// text returns the current text, decoded.
 func (s *scanner) text() []byte {
 	return s.read(s.words, reading{refs: !s.verbatim, noNUL: s.noNUL})
 }
 
-// reading is how to decode a part of the page.
+// reading says how to decode a part of the page.
 type reading struct {
 	refs  bool // it has character references
-	attr  bool // of an attribute
-	noNUL bool // NUL is U+FFFD
+	attr  bool // it is the value of an attribute
+	noNUL bool // NUL becomes U+FFFD
 }
 
-// read decodes raw: references, NUL, and line ends, which are "\n". It copies only what differs.
+// read decodes raw: it resolves references, replaces NUL, and turns line ends into "\n". If nothing changes it returns
+// raw without a copy.
 func (s *scanner) read(raw []byte, as reading) []byte {
 	if (!as.refs || bytes.IndexByte(raw, '&') < 0) && (!as.noNUL || bytes.IndexByte(raw, 0) < 0) && bytes.IndexByte(raw, '\r') < 0 {
 		return raw
@@ -175,8 +177,8 @@ func (s *scanner) read(raw []byte, as reading) []byte {
 	return out[from:]
 }
 
-// appendReference appends what the reference at the beginning of s stands for, and returns its length. In an
-// attribute, where "&copy=1" is part of a query, a name must be complete and not followed by "=".
+// appendReference appends the characters of the reference at the beginning of s, and returns its length. In an
+// attribute, where "&copy=1" is part of a query, a name must be complete and not be followed by "=".
 func appendReference(dst, s []byte, attr bool) ([]byte, int) {
 	n := referenceLen(s)
 	switch string(s[:n]) {
@@ -192,8 +194,8 @@ func appendReference(dst, s []byte, attr bool) ([]byte, int) {
 	if !complete && n < len(s) && s[n] == '=' || n > longestName {
 		return append(dst, '&'), 1
 	}
-	// If the library took only a part of the name, the result ends as the name does; no whole name stands for a
-	// letter, digit or semicolon, but one.
+	// If the library resolved only a part of the name, the result ends like the name does. No complete name stands for
+	// a letter, digit or semicolon, except &semi;.
 	out := nethtml.UnescapeString(string(s[:n]))
 	if out[len(out)-1] == s[n-1] && string(s[:n]) != "&semi;" {
 		return append(dst, '&'), 1
@@ -203,7 +205,7 @@ func appendReference(dst, s []byte, attr bool) ([]byte, int) {
 
 const longestName = 40 // longer than "&CounterClockwiseContourIntegral;"
 
-// referenceLen is the length of what can be a reference, with its semicolon.
+// referenceLen returns the length of what may be a reference, including its semicolon.
 func referenceLen(s []byte) int {
 	n, of := 1, uint8(letter|digit)
 	if n < len(s) && s[n] == '#' {
@@ -222,16 +224,18 @@ func referenceLen(s []byte) int {
 	return n
 }
 
-// rawElement is name if its content is raw text, or "". The extractor handles XHTML and foreign elements.
+// rawElement returns name if the content of that element is raw text, and otherwise an empty string. The Extractor
+// handles XHTML and foreign elements.
 func rawElement(name []byte) string {
 	switch string(name) {
 	case "script", "style", "title", "textarea", "iframe", "noscript", "noframes", "noembed", "xmp", "plaintext":
-		return atom.String(name) // without allocation
+		return atom.String(name) // does not allocate
 	}
 	return ""
 }
 
-// rawText reads the content of the element just begun and reports whether it has any: there are no empty text tokens.
+// rawText reads the content of the element just begun and reports whether it has any, as there are no empty text
+// tokens.
 func (s *scanner) rawText() bool {
 	from, to := s.at, RawTextEnd(s.body, s.at, s.raw)
 	s.setText(from, to, to)
@@ -241,11 +245,11 @@ func (s *scanner) rawText() bool {
 	return to > from
 }
 
-// RawTextEnd is where the end tag of a raw text element is whose content begins at i, or the end of s. The name is in
-// lower case.
+// RawTextEnd returns the index of the end tag of a raw text element whose content begins at i, or the length of s. The
+// name is in lower case.
 func RawTextEnd(s []byte, i int, name string) int {
 	switch name {
-	case "plaintext": // which nothing ends
+	case "plaintext": // nothing ends it
 		return len(s)
 	case "script":
 		return scriptEnd(s, i)
@@ -266,7 +270,8 @@ func rawEnd(s []byte, i int, name string) int {
 	}
 }
 
-// isTag reports whether the tag name at i is name. At the end of the page it is not: the name could go on.
+// isTag reports whether the tag name at i is name. At the end of the page it returns false, because the name could be
+// longer.
 func isTag(s []byte, i int, name string) bool {
 	if i+len(name) >= len(s) {
 		return false
@@ -274,9 +279,9 @@ func isTag(s []byte, i int, name string) bool {
 	return spells(s[i:i+len(name)], name) && kinds[s[i+len(name)]]&endsName != 0
 }
 
-// scriptEnd is where the end tag of a script is, or the end of s. Old pages hide scripts in comments, and a script in
-// a comment may contain a script: §13.2.5.15 to 31. Where a comment contains a "<" that begins no tag it ends, as in
-// x/net/html; by the standard it goes on.
+// scriptEnd returns the index of the end tag of a script, or the length of s. Old pages hide scripts in comments, and a
+// script in a comment may contain a script: §13.2.5.15 to 31. A "<" in such a comment that begins no tag ends the
+// comment, as in x/net/html; by the standard the comment continues.
 func scriptEnd(s []byte, i int) int {
 	const tag, comment = "script", "<!--"
 	for {
@@ -299,11 +304,11 @@ func scriptEnd(s []byte, i int) int {
 	}
 }
 
-// hiddenScript reads a script within a comment, up to the end of either, and reports whether it was that of the
-// script.
+// hiddenScript reads a script within a comment, up to the end of the comment or of the script, and reports whether it
+// was the end of the script.
 //
-// The eleven states of the standard are two values: how many dashes came right before, since two and a ">" end the
-// comment, and whether another script was begun within it.
+// The eleven states of the standard are kept in two values: the number of dashes right before, as two and a ">" end the
+// comment, and whether another script was begun within the comment.
 func hiddenScript(s []byte, i int) (next int, end bool) {
 	const tag = "script"
 	nested := false                // within a script within the comment
@@ -327,8 +332,8 @@ func hiddenScript(s []byte, i int) (next int, end bool) {
 				return i - len("</"), true
 			}
 			nested = false
-			i += len("script>") // or with another byte that ends a name
-		case nested: // a script within a script within a comment is text
+			i += len("script>") // or another byte that ends a name
+		case nested: // a third level of scripts is text
 		case kinds[s[i]]&letter == 0:
 			return i, false
 		case isTag(s, i, tag):
