@@ -11,33 +11,33 @@ import (
 	"strings"
 )
 
-// maxAdminBody bounds what an administrator may send: a thousand rules take a quarter of it.
+// maxAdminBody bounds the body of a request to the endpoint, in bytes: a thousand rules take a quarter of it.
 const maxAdminBody = 1 << 20
 
-// AdminConfig is what the endpoint for administrators needs.
+// AdminConfig configures the endpoint for administrators.
 type AdminConfig struct {
-	Token    string       // the secret of 16 bytes or more that requests must show as a bearer token (RFC 6750)
-	Admitter *Admitter    // whose rules are administered, and keys forgotten. Zero is an error.
-	File     string       // where changes are kept, as [RuleSet.LoadFile] reads it. Zero: they last as long as the process does.
-	Log      *slog.Logger // of changes and of requests with a wrong token. Zero means no log.
+	Token    string       // requests must show this secret of 16 bytes or more as a bearer token (RFC 6750)
+	Admitter *Admitter    // has the rules to change and the keys to forget. Nil is an error.
+	File     string       // file to which changes are saved, as [RuleSet.LoadFile] reads it. Empty means that changes last as long as the process.
+	Log      *slog.Logger // logs changes and requests with a wrong token. Nil means no log.
 }
 
-// Admin returns the endpoint by which plans and rules are looked at and changed while requests are under way:
+// Admin returns the endpoint that shows plans and rules and changes them while requests are in flight:
 //
-//	GET    /plans               all plans
+//	GET    /plans               returns all plans
 //	PUT    /plans/{name}        adds a plan or changes it
 //	DELETE /plans/{name}        removes a plan that no rule uses
-//	GET    /rules               rules in their order, and exclusions
-//	PUT    /rules               puts others in the place of all of them
-//	PUT    /rules/{name}        adds a rule, as the last, or changes it in its place
-//	PUT    /rules/{name}?before={rule}  the same, and moves it there
+//	GET    /rules               returns the rules in their order, and the exclusions
+//	PUT    /rules               replaces all rules
+//	PUT    /rules/{name}        adds a rule at the end, or changes it in its place
+//	PUT    /rules/{name}?before={rule}  does the same, and moves the rule before the other one
 //	DELETE /rules/{name}        removes a rule
-//	DELETE /keys/{key}          forgets what a key has used of all plans; its slashes as %2F
-//	GET    /statistics          what was decided so far
+//	DELETE /keys/{key}          forgets what a key has used of all plans; write slashes of the key as %2F
+//	GET    /statistics          returns what was counted so far
 //
-// Plans and rules are spelled as in files. What is wrong in them is told in a problem document (RFC 9457) with status
-// 400 or, where one change contradicts what else there is, 409. A change is first saved, then in force, and then
-// answered; one that cannot be saved is never in force, and answered with status 500.
+// Plans and rules are written as in files. If they are wrong, the response is a problem document (RFC 9457) with status
+// 400, or 409 if the change contradicts the other plans and rules. A change is first saved, then put in force, and then
+// answered. A change that cannot be saved never comes into force; its response has status 500.
 //
 // Mount it with [http.StripPrefix], over TLS or on loopback: the token is a password.
 func Admin(cfg AdminConfig) (http.Handler, error) {
@@ -57,11 +57,11 @@ func Admin(cfg AdminConfig) (http.Handler, error) {
 	}
 	rules := cfg.Admitter.cfg.Rules
 	a := &admin{cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux()}
-	a.cfg.Token = "" // nothing needs it any more
+	a.cfg.Token = "" // not needed any longer
 	for pattern, get := range map[string]func() any{
 		"GET /plans":      func() any { return map[string]any{plansSection: rules.Plans()} },
 		"GET /statistics": func() any { return cfg.Admitter.Statistics() },
-		"GET /rules": func() any { // both of one table, which a change in between would not be
+		"GET /rules": func() any { // both are of one table, even if a change comes between
 			table := rules.table.Load()
 			return ruleList{table.specs(), table.excludeSpecs()}
 		},
@@ -79,7 +79,7 @@ func Admin(cfg AdminConfig) (http.Handler, error) {
 	} {
 		a.mux.HandleFunc(pattern, a.change(read))
 	}
-	// It changes counts and no rules, so there is nothing to save and nobody to wait for.
+	// This changes counts and no rules, so nothing has to be saved, and no lock is needed.
 	a.mux.HandleFunc("DELETE /keys/{key...}", func(w http.ResponseWriter, r *http.Request) {
 		if err := cfg.Admitter.Remove(r.Context(), r.PathValue("key")); err != nil {
 			a.fail(w, r, &serverError{err})
@@ -96,7 +96,7 @@ type admin struct {
 	mux   *http.ServeMux
 }
 
-// ServeHTTP answers whoever shows the token. Its digest is compared, in constant time.
+// ServeHTTP answers requests that show the token. It compares digests, in constant time.
 func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -116,11 +116,11 @@ type ruleList struct {
 	Exclude []string `json:"exclude"`
 }
 
-// change is what an administrator wants to be changed. It may be asked again.
+// change makes one change of an administrator in a draft. It may be called more than once.
 type change func(*draft) error
 
-// change is a handler that reads what is to be changed, and what to answer. What does not fit, or
-// cannot be saved, has never been in force.
+// change returns a handler that calls read for the change and the body of the response. A change that is refused or
+// cannot be saved was never in force.
 func (a *admin) change(read func(*http.Request) (any, change, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		value, do, err := read(r)
@@ -149,7 +149,7 @@ func (a *admin) keep(t *ruleTable) error {
 	return nil
 }
 
-// serverError is a change that is right and was not done.
+// serverError is the error of a change that is valid and could not be made.
 type serverError struct{ error }
 
 func putPlan(r *http.Request) (any, change, error) {
@@ -161,7 +161,7 @@ func putPlan(r *http.Request) (any, change, error) {
 	if given := fields["name"]; given != nil && given != name {
 		return nil, nil, otherName(given, name)
 	}
-	if fields == nil { // of null
+	if fields == nil { // the body was null
 		fields = map[string]any{}
 	}
 	fields["name"] = name
@@ -186,7 +186,7 @@ func otherName(body any, path string) error {
 	return fmt.Errorf("name is %q: leave it out, the path says %q", body, path)
 }
 
-// putRules is for changes of several rules at once, and of their order.
+// putRules reads a change of several rules at once, or of their order.
 func putRules(r *http.Request) (any, change, error) {
 	var list ruleList
 	err := readJSON(r.Body, &list)
@@ -196,8 +196,8 @@ func putRules(r *http.Request) (any, change, error) {
 	return list, func(d *draft) error { d.rules, d.exclude = list.Rules, list.Exclude; return nil }, err
 }
 
-// fail answers with what is wrong, which is mostly what was asked for. Errors of the file system and
-// of the store are the server's, and say more about it than who asks has to know; they are logged.
+// fail answers with what is wrong, which is mostly the request. Errors of the file system and of the store are the
+// server's, and say more about it than the client has to know: they are logged instead.
 func (a *admin) fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problem{Title: "The change cannot be made", Status: http.StatusBadRequest, Detail: err.Error()}
 	var tooLarge *http.MaxBytesError
@@ -219,10 +219,10 @@ func (a *admin) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 func answer(w http.ResponseWriter, value any) {
 	body, err := json.Marshal(value)
-	if err != nil { // plans and rules are of text and numbers
+	if err != nil { // plans and rules are text and numbers, which can always be encoded
 		problem{Title: "The answer cannot be written", Status: http.StatusInternalServerError}.write(w)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(body, '\n')) // a client that is gone needs no answer
+	_, _ = w.Write(append(body, '\n')) // an error means that the client is gone
 }

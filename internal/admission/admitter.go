@@ -15,99 +15,101 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// DefaultDeadline is how long a store may take. One in the same data centre answers in a millisecond or two, one
-// across an ocean in 150; a request that waits longer than this for its permission is served late.
+// DefaultDeadline is how long a decision of the store may take by default. A store in the same data centre answers in a
+// millisecond or two, one across an ocean in 150; a request that waits longer than this for its decision is served
+// late.
 const DefaultDeadline = 250 * time.Millisecond
 
-// OnError is what is decided when the store does not answer, as files spell it.
+// OnError names the decision that is made when the store does not answer, as files spell it.
 type OnError string
 
-// The answers to a store that is out of reach.
+// The decisions about a store that is out of reach.
 const (
-	FailOpen   OnError = "open"   // the fallback decides, or, without one, lets in with ReasonFailOpen
-	FailClosed OnError = "closed" // keeps out, with ReasonFailClosed: status 503
+	FailOpen   OnError = "open"   // the fallback decides; without one, the request is allowed, with ReasonFailOpen
+	FailClosed OnError = "closed" // the request is denied, with ReasonFailClosed: status 503
 )
 
 func (o OnError) valid() bool { return o == "" || o == FailOpen || o == FailClosed }
 
-// failClosedWait is what a client is told who is kept out because the store is down: a breaker
-// tries a store again about as often.
+// failClosedWait is the wait told to a client that is denied because the store is down. A breaker tries a store again
+// about as often.
 const failClosedWait = time.Second
 
-// Config is what an Admitter needs.
+// Config configures an [Admitter].
 type Config struct {
-	Repository Repository // keeps what keys have used. Zero is an error.
-	Rules      *RuleSet   // has the plans, and for a middleware the rules. Zero is an error.
-	OnError    OnError    // what is decided when the Repository is out of reach. Zero means FailOpen.
-	// Deadline is how long the Repository may take. Zero means DefaultDeadline, and none for a repository with a
-	// method Immediate, which never waits or has a deadline of its own.
+	Repository Repository // keeps what keys have used. Nil is an error.
+	Rules      *RuleSet   // has the plans, and for a middleware the rules. Nil is an error.
+	OnError    OnError    // the decision while the Repository is out of reach. Empty means FailOpen.
+	// Deadline is how long a decision of the Repository may take. Zero means DefaultDeadline, or no deadline for a
+	// repository with a method Immediate, which never waits or has a deadline of its own.
 	Deadline time.Duration
-	// Fallback, if set, decides while Repository is out of reach, unless OnError is closed, and Repository is
-	// charged what it granted before it decides again. While Repository decides, what it lets in is charged to
-	// the Fallback too, so that nobody has a full bucket when the store goes down. It should not wait.
+	// Fallback, if set, decides while Repository is out of reach, unless OnError is FailClosed. What it granted is
+	// charged to Repository before Repository decides again. While Repository decides, requests that it allows are
+	// charged to the Fallback too, so that no key has a full bucket when the store goes down. It should not wait.
 	Fallback Repository
-	// Share is this process's part of each plan at the Fallback, above 0 and up to 1: one by the number of
-	// processes that share the Repository. Zero means 1. Process is which of them this is, from 0 on, for plans
-	// of less than a token for each: they take turns by it.
+	// Share is this process's part of each plan at the Fallback, above 0 and up to 1: one divided by the number of
+	// processes that share the Repository. Zero means 1. Process is the number of this process among them, from 0: if a
+	// plan is so small that each process's part is less than one token, they take turns by their numbers.
 	Share   float64
 	Process int64
-	// Clock is for how long the Repository is out of reach and what the Fallback grants meanwhile; deadlines are
-	// the system's. Zero means the system's.
+	// Clock measures for how long the Repository is out of reach, and gives the time for the Fallback's turns;
+	// deadlines always use the system clock. Nil means the system clock.
 	Clock clock.Clock
-	Log   *slog.Logger // when the store goes out of reach, and answers again. Zero means no log.
+	Log   *slog.Logger // logs when the store goes out of reach and when it answers again. Nil means no log.
 }
 
-// Request is what an [Admitter] is asked.
+// Request is what an [Admitter] decides about.
 type Request struct {
-	Key     string   // who is counted; any string, the empty one too
-	Plans   []string // by which; of a name given twice the second is ignored. Zero means none: it is allowed.
-	Tokens  int64    // what is charged, 0 or more. Zero looks and charges nothing.
-	OnError OnError  // what is decided if nothing answers. Zero means what Config says.
+	Key     string   // the key to charge; any string, also the empty one
+	Plans   []string // the names of the plans to charge; a repeated name is ignored. Empty means that the request is allowed.
+	Tokens  int64    // how many tokens to charge, 0 or more. Zero only looks and charges nothing.
+	OnError OnError  // the decision if neither store nor fallback answers. Empty means Config.OnError.
 
-	set   *planSet // in which the plans are looked up
-	whole []Plan   // those that were found there, each once
+	set   *planSet // the set in which the names are looked up
+	whole []Plan   // the plans found there, each once
 }
 
-// RuleStatistics is what a rule has decided of requests, since the start or since there is a rule of that name. A
-// request that several rules are for is counted by each that was asked.
+// RuleStatistics counts the requests that a rule has decided, since the start or since a rule has this name. A request
+// to which several rules apply is counted by each rule that decided it.
 type RuleStatistics struct {
-	Rule     string `json:"rule"`     // its name
-	Allowed  uint64 `json:"allowed"`  // requests let in
+	Rule     string `json:"rule"`     // name of the rule
+	Allowed  uint64 `json:"allowed"`  // requests allowed
 	Denied   uint64 `json:"denied"`   // requests denied
-	Shadowed uint64 `json:"shadowed"` // requests let in that would have been denied: the rule only looks on
+	Shadowed uint64 `json:"shadowed"` // requests allowed that a rule which only observes (Shadow) would have denied
 }
 
-// Statistics is what an Admitter has counted since it was made.
+// Statistics has the counts of an [Admitter] since it was made.
 type Statistics struct {
-	Allowed      uint64 `json:"allowed"`       // decisions, whoever decided
-	Denied       uint64 `json:"denied"`        // decisions, whoever decided
-	Failures     uint64 `json:"failures"`      // questions that the store did not answer
-	Fallbacks    uint64 `json:"fallbacks"`     // decisions of the fallback
-	Timeouts     uint64 `json:"timeouts"`      // decisions to keep out since the store may have charged
-	FailedOpen   uint64 `json:"failed_open"`   // decisions to let in because nothing answered
-	FailedClosed uint64 `json:"failed_closed"` // those kept out because nothing answered
-	Exempt       uint64 `json:"exempt"`        // requests that a rule is for, and that were not limited: Exempt or a bypass token
-	Down         bool   `json:"down"`          // the store, or a part of it, is out of reach
-	// Rules are the present rules in their order, and what each of them has decided of requests.
+	Allowed      uint64 `json:"allowed"`       // decisions to allow, of the store, the fallback or neither
+	Denied       uint64 `json:"denied"`        // decisions to deny, of the store, the fallback or neither
+	Failures     uint64 `json:"failures"`      // decisions that the store was asked for and did not answer
+	Fallbacks    uint64 `json:"fallbacks"`     // decisions made by the fallback
+	Timeouts     uint64 `json:"timeouts"`      // denials because the answer of the store was late or lost, so that it may have charged
+	FailedOpen   uint64 `json:"failed_open"`   // requests allowed because nothing answered
+	FailedClosed uint64 `json:"failed_closed"` // requests denied because nothing answered
+	Exempt       uint64 `json:"exempt"`        // requests that match a rule and were not limited, by Exempt or a bypass token
+	Down         bool   `json:"down"`          // whether the store, or a part of it, is out of reach
+	// Rules has the present rules in their order, with the requests that each has decided.
 	Rules []RuleStatistics `json:"rules,omitempty"`
 }
 
-// Admitter looks plans up, asks the repository, and decides when that does not answer. It is safe for concurrent use.
-// While the repository is out of reach it has a goroutine, which Close ends.
+// Admitter looks up plans, has the repository decide, and decides itself if that does not answer. It is safe for
+// concurrent use. While the repository is out of reach, it runs a goroutine, which Close ends.
 type Admitter struct {
 	cfg      Config // never changes after New
 	combos   combos
-	part     func(key string) int // of the repository; nil if it has one
-	standbys []standby            // of each part
-	remote   bool                 // the repository may be out of reach
-	life     context.Context      // ends with Close
+	part     func(key string) int // of a key, if the repository has several parts; nil if it has one
+	standbys []standby            // one for each part
+	remote   bool                 // whether the repository may be out of reach
+	life     context.Context      // canceled by Close
 	end      context.CancelFunc
 	beside   sync.WaitGroup
 
 	allowed, denied, failures, fallbacks, timeouts, opened, closed, exempt atomic.Uint64
 }
 
-// New returns an Admitter. Its errors name the field and the fix. It does not close what it is given.
+// New returns an Admitter. Its errors name the field and the fix. The Admitter does not close the repositories that it
+// is given.
 func New(cfg Config) (*Admitter, error) {
 	switch {
 	case cfg.Repository == nil:
@@ -118,7 +120,7 @@ func New(cfg Config) (*Admitter, error) {
 		return nil, fieldError("OnError", cfg.OnError, "set it to FailOpen or FailClosed")
 	case cfg.Deadline < 0:
 		return nil, fieldError("Deadline", cfg.Deadline, "set it to more than 0, or leave it out for the default")
-	case !(cfg.Share >= 0 && cfg.Share <= 1): // true of no number too
+	case !(cfg.Share >= 0 && cfg.Share <= 1): // true of NaN too
 		return nil, fieldError("Share", cfg.Share, "set it to more than 0 and at most 1, or leave it out for 1")
 	}
 	_, immediate := cfg.Repository.(interface{ Immediate() })
@@ -156,15 +158,15 @@ func fieldError(field string, value any, fix string) error {
 	return fmt.Errorf("%s is %v: %s", field, value, fix)
 }
 
-// Allow asks for tokens for key under plans; see [Admitter.Decide].
+// Allow charges tokens to key under plans; see [Admitter.Decide].
 func (a *Admitter) Allow(ctx context.Context, key string, plans []string, tokens int64) (Result, error) {
 	return a.Decide(ctx, Request{Key: key, Plans: plans, Tokens: tokens})
 }
 
-// Decide charges what req asks for under all its plans, or, if one denies, under none. A store
-// that does not answer is not an error but a Reason. Errors are for a plan that there is not
-// ([ErrUnknownPlan]), for tokens below 0 and an OnError that there is not, and for a ctx that has
-// ended, whose error they wrap; what they mean for the request is the caller's to say.
+// Decide charges req's tokens under all its plans or, if one plan denies, under none. A store that does not answer is
+// not an error; Result.Reason then says how the decision was made. Errors are returned for an unknown plan
+// ([ErrUnknownPlan]), for negative tokens, for an unknown OnError, and for a ctx that has ended, whose error they wrap.
+// The caller decides what an error means for the request.
 func (a *Admitter) Decide(ctx context.Context, req Request) (res Result, err error) {
 	switch {
 	case req.Tokens < 0:
@@ -182,8 +184,8 @@ func (a *Admitter) Decide(ctx context.Context, req Request) (res Result, err err
 	return res, err
 }
 
-// decide is Decide for a request that is in order, whose key is folded and whose plans were found, with room for the
-// Result: copying both from call to call would cost more than the decision. Its error is that of ctx.
+// decide is Decide for a valid request, whose key is folded and whose plans were found. The caller gives the memory for
+// the Result: copying both from call to call would cost more than the decision. Its error is that of ctx.
 func (a *Admitter) decide(ctx context.Context, req *Request, res *Result) (err error) {
 	s := a.partOf(req.Key)
 	switch {
@@ -199,7 +201,7 @@ func (a *Admitter) decide(ctx context.Context, req *Request, res *Result) (err e
 			a.answered(ctx, s, req, res)
 		} else if over := ctx.Err(); over != nil {
 			*res = Result{}
-			return fmt.Errorf("admission: %w", over) // which says nothing about the store
+			return fmt.Errorf("admission: %w", over) // this says nothing about the store
 		} else {
 			a.unanswered(ctx, s, req, res, asked, err)
 		}
@@ -225,10 +227,10 @@ func (a *Admitter) count(res *Result) {
 	}
 }
 
-// ErrDenied is what the errors of denied calls are.
+// ErrDenied is matched, by errors.Is, by the error of every call that a limit denied.
 var ErrDenied = errors.New("denied by a limit")
 
-// DeniedError is a denial with its Result. It is an [ErrDenied].
+// DeniedError is the error of a denied call, with its Result. It matches [ErrDenied].
 type DeniedError struct {
 	Result Result
 }
@@ -244,9 +246,9 @@ func (e *DeniedError) Error() string {
 // Is reports whether target is ErrDenied.
 func (e *DeniedError) Is(target error) bool { return target == ErrDenied }
 
-// Guard calls fn if key may be charged tokens under plans, and returns its error. If it may not, fn is not called and
-// the error is a [*DeniedError]. The errors of [Admitter.Allow] come as they are, without fn being called either. What
-// fn does is paid for, whether it succeeds, fails or panics.
+// Guard charges tokens to key under plans and, if they are granted, calls fn and returns its error. If they are denied,
+// it does not call fn and returns a [*DeniedError]. It returns the errors of [Admitter.Allow] unchanged, also without
+// calling fn. The tokens stay charged whether fn succeeds, fails or panics.
 func (a *Admitter) Guard(ctx context.Context, key string, plans []string, tokens int64, fn func(context.Context) error) error {
 	res, err := a.Allow(ctx, key, plans, tokens)
 	switch {
@@ -263,9 +265,10 @@ func (a *Admitter) Remove(ctx context.Context, key string) error {
 	return a.remove(ctx, foldKey(key), a.cfg.Rules.Plans())
 }
 
-// RemoveWhere removes, as [Admitter.Remove] does, all keys that the repository or the fallback knows and of which
-// match is true, and says how many, also with an error. A key longer than 256 bytes is known by its digest only,
-// "sha256:…". Keys that come meanwhile may be missed. It looks at every key: it is for operators, not for requests.
+// RemoveWhere removes, as [Admitter.Remove] does, all keys of the repository and the fallback for which match returns
+// true. It returns how many it removed, also with an error. Of a key longer than 256 bytes only the digest is known,
+// "sha256:…". Keys that are added meanwhile may be missed. It looks at every key: it is for operators, not for
+// requests.
 func (a *Admitter) RemoveWhere(ctx context.Context, match func(key string) bool) (removed int, err error) {
 	plans := a.cfg.Rules.Plans()
 	matching := map[string]bool{}
@@ -288,7 +291,7 @@ func (a *Admitter) RemoveWhere(ctx context.Context, match func(key string) bool)
 	return removed, err
 }
 
-// remove is Remove of a key as stores keep it.
+// remove is Remove for a key in the form that stores keep (see foldKey).
 func (a *Admitter) remove(ctx context.Context, key string, plans []Plan) error {
 	err := a.cfg.Repository.Remove(ctx, key, plans)
 	if a.cfg.Fallback == nil {
@@ -297,7 +300,7 @@ func (a *Admitter) remove(ctx context.Context, key string, plans []Plan) error {
 	return errors.Join(err, a.cfg.Fallback.Remove(ctx, key, append(plans, a.owedOf(plans)...)))
 }
 
-// Statistics is what was counted so far.
+// Statistics returns the counts so far.
 func (a *Admitter) Statistics() Statistics {
 	s := Statistics{
 		Allowed: a.allowed.Load(), Denied: a.denied.Load(),
@@ -315,8 +318,8 @@ func (a *Admitter) Statistics() Statistics {
 	return s
 }
 
-// Close ends what runs beside the decisions. What was granted while the store was out of reach and
-// not charged to it yet is lost. It may be called again.
+// Close ends the goroutines of the Admitter. What was granted while the store was out of reach, and is not charged to
+// it yet, is lost. It may be called again.
 func (a *Admitter) Close() error {
 	a.end()
 	a.beside.Wait()
@@ -324,16 +327,16 @@ func (a *Admitter) Close() error {
 }
 
 const (
-	// maxKey is what of a key is kept as it is. Keys come from headers, which may be a megabyte
-	// long; times the number of keys that is a store's memory.
+	// maxKey is the longest key, in bytes, that is kept as it is. Keys come from headers, which may be a megabyte long,
+	// and a store needs memory for each of them.
 	maxKey = 256
 
-	// foldedPrefix marks the digest of a key.
+	// foldedPrefix begins the digest of a key.
 	foldedPrefix = "sha256:"
 )
 
-// foldKey is the key as stores keep it: itself, or its digest if it is long. One that looks like a
-// digest is digested too, so that no two keys become one.
+// foldKey returns a key in the form that stores keep: unchanged, or its digest if it is long. A key that looks like a
+// digest is replaced by its digest too, so that two keys never become one.
 func foldKey(key string) string {
 	if len(key) <= maxKey && !strings.HasPrefix(key, foldedPrefix) {
 		return key

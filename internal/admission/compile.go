@@ -14,39 +14,39 @@ import (
 )
 
 const (
-	maxRules       = 1000      // what each request is compared with, one by one: some microseconds
-	maxRulePlans   = 16        // what a decision charges at once, and a header that lists it
-	maxWait        = time.Hour // longer than any proxy keeps a request for which nothing comes
-	maxConcurrency = 1 << 24   // more goroutines than a machine has room for
+	maxRules       = 1000      // each request is compared with all rules, one by one: this many take some microseconds
+	maxRulePlans   = 16        // all are charged in one decision, and listed in one header
+	maxWait        = time.Hour // longer than any proxy keeps a request without a response
+	maxConcurrency = 1 << 24   // more goroutines than a machine has memory for
 
-	// lineLength is how many requests of a key may wait. Each is a connection and a goroutine, and a
-	// client that has so many in line does not listen to its answers.
+	// lineLength is how many requests of one key may wait. Each takes a connection and a goroutine, and a client with
+	// that many waiting requests pays no attention to denials.
 	lineLength = 128
 
-	// slotsSuffix makes the name of the policy that tells a rule's concurrency.
+	// slotsSuffix is appended to a rule's name to name the policy that tells clients the rule's concurrency.
 	slotsSuffix = "-concurrency"
 )
 
 type ruleTable struct {
 	rules   []*compiledRule
 	exclude []exclusion
-	folds   bool     // a pattern has capitals
-	plans   *planSet // which have all that the rules need
+	folds   bool     // some pattern has capital letters
+	plans   *planSet // contains every plan that the rules name
 }
 
 type compiledRule struct {
 	Rule
 	glob  glob
-	any   glob // for folded paths
+	any   glob // for paths with case folded
 	key   KeyFunc
-	cost  func(*http.Request) int64 // nil if it is Cost
+	cost  func(*http.Request) int64 // nil means that Cost applies
 	slots *limit.Keyed[string]      // nil without Concurrency
-	line  *limit.Keyed[string]      // the waiting ones of each key; nil without Wait
+	line  *limit.Keyed[string]      // has the waiting requests of each key; nil without Wait
 
 	terms   *terms
 	counts  *ruleCounts
 	denials DenialLog
-	failed  atomic.Bool // that its key cannot be told was logged
+	failed  atomic.Bool // whether a failure of its key function was logged
 }
 
 type exclusion struct {
@@ -63,7 +63,7 @@ func (t *ruleTable) specs() []Rule {
 	return rules
 }
 
-// excludeSpecs is the exclusions as they were given: never nil, so that files have an empty list for none.
+// excludeSpecs returns the exclusions as they were given. It is never nil, so that files show an empty list.
 func (t *ruleTable) excludeSpecs() []string {
 	texts := make([]string, len(t.exclude))
 	for i := range t.exclude {
@@ -72,10 +72,10 @@ func (t *ruleTable) excludeSpecs() []string {
 	return texts
 }
 
-// matches is the rules of a request: one, unless its path can be read in several ways, or rules
-// differ in case. Then the first rule for each reading counts, each once.
+// matches holds the rules that apply to a request: one, unless its path can be read in several ways or rules differ in
+// case only. Then the first rule for each reading applies; each rule is listed once.
 type matches struct {
-	first *compiledRule // nil if there is none
+	first *compiledRule // nil if no rule applies
 	more  []*compiledRule
 }
 
@@ -89,9 +89,9 @@ func (m *matches) add(rule *compiledRule) {
 	}
 }
 
-// match finds the rules for a request. None means that it is excluded, or that there is no rule for
-// it. A handler may tell upper and lower case apart or not: so the first rule whose pattern is the
-// path as it is counts, and the first whose pattern is that in any case.
+// match finds the rules that apply to a request. None means that the request is excluded or matches no rule. A handler
+// may or may not distinguish upper and lower case, so two rules apply: the first whose pattern matches the path as it
+// is, and the first whose pattern matches it without regard to case.
 func (t *ruleTable) match(r *http.Request) (m matches) {
 	path, more := readings(r.URL)
 	if len(more) == 0 && t.excludes(r.Method, path) {
@@ -132,18 +132,18 @@ func (t *ruleTable) firstOf(method, path string, folded bool) *compiledRule {
 	return nil
 }
 
-// has reports whether a rule is for a method. What a header asks to have in its place is not looked
-// at: the limiter would believe what the handler may not.
+// has reports whether the rule applies to the request's method. Headers that override the method are not read: a client
+// could choose by them a rule for a method that the handler does not see.
 func (r *compiledRule) has(method string) bool {
 	return len(r.Methods) == 0 || slices.ContainsFunc(r.Methods, func(m string) bool { return covers(m, method) })
 }
 
-// covers reports whether a rule for one method is for another. The handlers of GET are asked for HEAD too.
+// covers reports whether a rule for method m applies to method. The handlers of GET serve HEAD too.
 func covers(m, method string) bool {
 	return m == method || m == http.MethodGet && method == http.MethodHead
 }
 
-// compile makes a table, and takes over from the one in use what requests under way count by.
+// compile makes a table of d. It keeps from the table in use the limiters by which requests in flight are counted.
 func (s *RuleSet) compile(old *ruleTable, plans *planSet, d *draft) (*ruleTable, error) {
 	if n := len(d.rules) + len(d.exclude); n > maxRules {
 		return nil, fmt.Errorf("rules: there are %d with the exclusions: use no more than %d", n, maxRules)
@@ -177,8 +177,8 @@ func (s *RuleSet) compile(old *ruleTable, plans *planSet, d *draft) (*ruleTable,
 	return next, nil
 }
 
-// parseExclusion reads a pattern, or a method, a space and a pattern. The method is for what browsers
-// ask before they ask: a preflight that is denied breaks a page.
+// parseExclusion reads a pattern, or a method, a space and a pattern. The method allows to exclude the OPTIONS requests
+// that browsers send ahead of others (preflight): if one is denied, the page breaks.
 func parseExclusion(text string) (e exclusion, err error) {
 	e.text = text
 	pattern := text
@@ -192,7 +192,7 @@ func parseExclusion(text string) (e exclusion, err error) {
 	return e, err
 }
 
-// compileRule finds what the names of a rule stand for.
+// compileRule resolves the names in a rule: its key, plans and cost function.
 func (s *RuleSet) compileRule(plans *planSet, r Rule) (c *compiledRule, err error) {
 	if err := r.check(plans); err != nil {
 		return nil, err
@@ -215,8 +215,8 @@ func (s *RuleSet) compileRule(plans *planSet, r Rule) (c *compiledRule, err erro
 	return c, nil
 }
 
-// check is what a rule says by itself and about plans. A rule that counts nothing is a mistake, which
-// would let in by being the first that matches.
+// check checks the fields of a rule and whether its plans exist. A rule that limits nothing is an error: as the first
+// match it would allow everything.
 func (r *Rule) check(plans *planSet) error {
 	switch {
 	case !validName(r.Name):
@@ -251,15 +251,16 @@ func (r *Rule) check(plans *planSet) error {
 	return nil
 }
 
-// validMethod reports whether s can be a method. None in use is other than in capitals, and one that
-// is not is a mistake.
+// validMethod reports whether s can be a method. All methods in use are in capital letters, so another spelling is
+// taken for a mistake.
 func validMethod(s string) bool {
 	return s != "" && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") == ""
 }
 
-// equip gives a rule the limiters of this process: those of the rule of the same name where nothing changes for them,
-// as a change of something else must not let in as many requests again as are under way. Those that are replaced are
-// not closed: requests that they let in still give their places back to them, and who waits at them goes on waiting.
+// equip gives a rule the limiters of this process. It takes those of the old rule of the same name if their settings
+// are equal: otherwise a change of another setting would allow as many requests again as are in flight. Limiters that
+// are replaced are not closed: requests that they admitted still release their places to them, and requests that wait
+// at them go on waiting.
 func (r *compiledRule) equip(s *RuleSet, old *ruleTable) (err error) {
 	before := &compiledRule{}
 	if i := slices.IndexFunc(old.rules, func(o *compiledRule) bool { return o.Name == r.Name }); i >= 0 {
@@ -281,15 +282,15 @@ func (r *compiledRule) equip(s *RuleSet, old *ruleTable) (err error) {
 	return err
 }
 
-// turnstile lets so many at a time through for each key. Keys that find no place share one, which is
-// slower for them and a way round for nobody.
+// turnstile returns a limiter that admits at requests at a time for each key. Keys for which it has no room of their
+// own share one count, which is slower for them and lets nobody pass the limit.
 func (s *RuleSet) turnstile(name string, at int64) (*limit.Keyed[string], error) {
 	return limit.NewKeyed(limit.KeyedConfig[string]{
 		Name: name, Limit: limit.Spec{Kind: limit.KindConcurrency, Permits: at, Queue: lineLength},
 	}, limit.WithClock(s.cfg.Clock))
 }
 
-// keyByName is the function that a rule's key names.
+// keyByName returns the key function for the key of a rule, in which several names may be joined by "+".
 func (s *RuleSet) keyByName(text string) (KeyFunc, error) {
 	if text == "" {
 		text = "ip"
@@ -308,12 +309,12 @@ func (s *RuleSet) keyByName(text string) (KeyFunc, error) {
 	return Composite(parts...), nil
 }
 
-// oneKey is the function of one name, or nil. What is missing is counted by the address as the rules
-// know it, with their trusted proxies.
+// oneKey returns the function of one name, or nil if the name is unknown. A request without such a key is counted by
+// its address, found with the trusted proxies of the rules.
 func (s *RuleSet) oneKey(name string) KeyFunc {
 	ip := ClientIP(s.cfg.Trusted...)
 	if key := s.cfg.Keys[name]; key != nil {
-		return byName("key:"+name+":", key, ip) // a name has no colon
+		return byName("key:"+name+":", key, ip) // a name contains no colon
 	}
 	switch name {
 	case "ip":
@@ -332,13 +333,13 @@ func (s *RuleSet) oneKey(name string) KeyFunc {
 }
 
 type terms struct {
-	set    *planSet      // in which the plans were found
-	plans  []Plan        // what is charged, each once
-	limits []limitFields // what the older headers say of each
-	policy string        // the value of RateLimit-Policy; empty if there is nothing to tell
+	set    *planSet      // the set in which the plans were found
+	plans  []Plan        // the plans that are charged, each once
+	limits []limitFields // what X-RateLimit-Limit and X-RateLimit-Policy say of each
+	policy string        // the value of RateLimit-Policy; empty if no plan can be told
 }
 
-// limitFields is a plan as X-RateLimit-Limit and X-RateLimit-Policy tell it: "100" and "100;w=60".
+// limitFields has the values of X-RateLimit-Limit and X-RateLimit-Policy for a plan: "100" and "100;w=60".
 type limitFields struct{ tokens, policy string }
 
 func limitOf(tokens int64, window time.Duration) limitFields {
@@ -363,14 +364,14 @@ func (r *Rule) terms(set *planSet) *terms {
 	if r.Concurrency > 0 {
 		told = append(told, header.Policy{Name: r.Name + slotsSuffix, Quota: r.Concurrency, Unit: header.UnitInFlight})
 	}
-	if text, err := header.FormatPolicies(told); err == nil { // the error is that there are none
+	if text, err := header.FormatPolicies(told); err == nil { // the error means that there are no policies
 		t.policy = text
 	}
 	return t
 }
 
-// planOf is the plan that a Result is about, or nil: of a rule's few, the names of most differ in
-// their length already.
+// planOf returns the plan that a Result is about, or nil. It compares names one by one: a rule has few plans, and most
+// of their names differ in length already.
 func (t *terms) planOf(res *Result) *Plan {
 	for i := range t.plans {
 		if t.plans[i].Name == res.Plan {
@@ -380,7 +381,8 @@ func (t *terms) planOf(res *Result) *Plan {
 	return nil
 }
 
-// limitOf is the limit of a Result. Of a fallback it is not that of the plan.
+// limitOf returns the limit that headers show for a Result. For a decision of a fallback that is the fallback's share,
+// and not the limit of the plan.
 func (t *terms) limitOf(res *Result) limitFields {
 	for i := range t.plans {
 		if p := &t.plans[i]; p.Capacity == res.Limit {

@@ -10,14 +10,14 @@ import (
 
 const second = 1e6
 
-// Micros is an instant, in microseconds since the Unix epoch: the unit of the stores, which a
-// double, all that a Lua script has, holds exactly until the year 2255.
+// Micros is an instant in microseconds since the Unix epoch, the unit of the stores. A double, which is all that a Lua
+// script has, holds it exactly until the year 2255.
 type Micros int64
 
-// MicrosOf is the instant t, rounded down.
+// MicrosOf returns the instant t, rounded down.
 func MicrosOf(t time.Time) Micros { return Micros(t.UnixMicro()) }
 
-// Never is the wait for what time alone does not bring, and for what takes longer than a Duration can say.
+// Never is the wait if waiting alone does not help, or if it is longer than a Duration can hold.
 const Never = limit.Never
 
 func (m Micros) duration() time.Duration {
@@ -27,15 +27,14 @@ func (m Micros) duration() time.Duration {
 	return time.Duration(m) * time.Microsecond
 }
 
-// State is what a repository keeps of a key under one plan, whatever its kind. It is a value:
-// what decides by it depends on nothing else.
+// State is what a repository keeps of a key under one plan, of any kind. Decisions depend on nothing else.
 type State struct {
-	At                Micros  // when Tokens was right, or when the current window began
-	Tokens            float64 // of a bucket: 0 to the capacity
-	Current, Previous int64   // of a window: taken in it, and in the one before, 0 for a fixed one
+	At                Micros  // the instant for which Tokens was computed, or the beginning of the current window
+	Tokens            float64 // of a bucket: tokens left, 0 to the capacity
+	Current, Previous int64   // of a window: tokens taken in it, and in the one before, which is 0 for a fixed window
 }
 
-// Fresh is the state of a key that p has not seen yet, or of which nothing counts any more.
+// Fresh returns the state at now of a key that has used nothing of p, or of which nothing counts any longer.
 func (p *Plan) Fresh(now Micros) State {
 	if p.Window == 0 {
 		return State{At: now, Tokens: float64(p.Capacity)}
@@ -43,15 +42,16 @@ func (p *Plan) Fresh(now Micros) State {
 	return State{At: startOf(now, p.micros())}
 }
 
-// Take asks for n ≥ 0 tokens of s at now. Denied, or asked for none, it returns s itself. The plan must be settled.
+// Take takes n ≥ 0 tokens from s at now. If that is denied, or n is 0, it returns s unchanged. The plan must be
+// settled.
 func (p *Plan) Take(s State, now Micros, n int64) (State, Result) {
 	var r Result
 	p.Charge(&s, now, n, &r)
 	return s, r
 }
 
-// Charge is Take in place: it sets r, and s if it is allowed and n is more than 0. It is for
-// repositories, whose decisions it makes half as long.
+// Charge is Take in place: it sets r and, if the decision is to allow and n is more than 0, s. It is for repositories:
+// without copies a decision takes half the time.
 func (p *Plan) Charge(s *State, now Micros, n int64, r *Result) {
 	*r = Result{Limit: p.Capacity, Plan: p.Name}
 	if p.Window == 0 {
@@ -61,9 +61,9 @@ func (p *Plan) Charge(s *State, now Micros, n int64, r *Result) {
 	}
 }
 
-// TakeAll is the decision over several plans: n tokens of each of them, or of none. states[i] is of plans[i], which
-// must be as many and of different names. If it is allowed the states are charged in place, and otherwise left as they
-// are. The Result is that of the tightest plan; without plans it is allowed.
+// TakeAll decides over several plans: it takes n tokens from each of them, or from none. states[i] belongs to plans[i];
+// both slices must have the same length, and the plans different names. If the decision is to allow, the states are
+// charged in place; otherwise they stay unchanged. The Result is that of the tightest plan; without plans it allows.
 func TakeAll(states []State, plans []Plan, now Micros, n int64) Result {
 	tightest := Result{Allowed: true}
 	for i := range plans {
@@ -79,11 +79,11 @@ func TakeAll(states []State, plans []Plan, now Micros, n int64) Result {
 	return tightest
 }
 
-// chargeBucket is Charge of a token bucket. Its numbers are those of the Redis form, and it computes with doubles, the
-// same operations in the same order as the script does there, so that both come to the same bits.
+// chargeBucket is Charge for a token bucket. It computes with doubles, as the script for Redis does, by the same
+// operations in the same order, so that the results of both are equal to the last bit.
 func (p *Plan) chargeBucket(s *State, now Micros, n int64, r *Result) {
 	tokens, at := p.refill(s, now)
-	before, since := s.Tokens, s.At // not read back from s: a decision would wait for that
+	before, since := s.Tokens, s.At // locals, because reading them back from s would slow a decision down
 	full, want := float64(p.Capacity), float64(n)
 	switch {
 	case want <= tokens:
@@ -104,9 +104,9 @@ func (p *Plan) chargeBucket(s *State, now Micros, n int64, r *Result) {
 	}
 }
 
-// refill is the bucket at now. When the clock goes back, nothing flows in until it has caught up.
-// But a bucket that says it was refilled further in the future than it takes to fill one was
-// written by a clock that was wrong; it is taken for a new one.
+// refill returns the content of the bucket at now, and the instant for which that is right. When the clock goes back,
+// no tokens are added until it has caught up. A state that is further in the future than the time that a bucket takes
+// to fill was written by a wrong clock; the bucket is then treated as new.
 func (p *Plan) refill(s *State, now Micros) (tokens float64, at Micros) {
 	full := float64(p.Capacity)
 	gain := float64(now-s.At) * p.TokensPerSecond / second
@@ -116,14 +116,14 @@ func (p *Plan) refill(s *State, now Micros) (tokens float64, at Micros) {
 		}
 		now, gain = s.At, 0
 	}
-	if tokens = s.Tokens + gain; !(tokens <= full) { // true of no number too, which a damaged store may hold
+	if tokens = s.Tokens + gain; !(tokens <= full) { // true of NaN too, which a damaged store may hold
 		tokens = full
 	}
 	return tokens, now
 }
 
-// estimate is in how many microseconds so many tokens flow in, by a quotient that is rounded up. It
-// may be off by some, because refill rounds too.
+// estimate returns the microseconds in which the missing tokens are added, rounded up. It may be off by some, because
+// refill rounds too.
 func (p *Plan) estimate(missing float64) Micros {
 	wait := math.Ceil(missing / p.TokensPerSecond * second)
 	if wait >= float64(Never/4) {
@@ -132,9 +132,9 @@ func (p *Plan) estimate(missing float64) Micros {
 	return Micros(wait)
 }
 
-// when is the first microsecond for which refill finds want tokens, of which there are fewer yet.
-// It is counted from what is stored, and not from now, so that whoever asks again meanwhile is
-// told the same instant. The estimate comes close to it; the last step is to ask refill's own sum.
+// when returns the first microsecond at which refill returns at least want tokens; there must be fewer now. It is
+// computed from the stored state and not from now, so that a client that asks again meanwhile gets the same instant.
+// The estimate comes close to it; the rest is found by calling refill itself.
 func (p *Plan) when(s *State, want float64) Micros {
 	enough := func(w Micros) bool { return s.Tokens+float64(w)*p.TokensPerSecond/second >= want }
 	late := p.estimate(want - s.Tokens)
@@ -158,11 +158,11 @@ func (p *Plan) when(s *State, want float64) Micros {
 	return s.At + late
 }
 
-// chargeWindow is Charge of a window. Windows follow each other from the Unix epoch on, the same for all keys, so that
-// a store may forget a key whose window is over and another process agrees with it. The sliding one admits a token
-// while the estimate before it, previous·(1−elapsed/length) + current, is below the capacity, and n as if they were
-// asked for one after another. The estimate is of the window that ends with the present microsecond: elapsed includes
-// it.
+// chargeWindow is Charge for a window. Windows follow each other from the Unix epoch on and are the same for all keys,
+// so that a store may forget a key whose window is over, and all processes agree. A sliding window admits a token while
+// the estimate before it, previous·(1−elapsed/length) + current, is below the capacity; n tokens are admitted as if
+// they were taken one after another. The estimate is for the window that ends with the present microsecond: elapsed
+// includes it.
 func (p *Plan) chargeWindow(s *State, now Micros, n int64, r *Result) {
 	length, sliding := p.micros(), p.Kind == KindSlidingWindow
 	start, current, previous := s.advance(now, length, sliding)
@@ -202,15 +202,14 @@ func (p *Plan) micros() Micros { return Micros(p.Window.Microseconds()) }
 
 func startOf(now, length Micros) Micros {
 	over := now % length
-	if over < 0 { // before 1970
+	if over < 0 { // the instant is before 1970
 		over += length
 	}
 	return now - over
 }
 
-// advance is s at now, moved on by whole windows. When the clock goes back, the time stands still
-// until it has caught up; a window that begins more than a length in the future was written by a
-// clock that was wrong, and is taken for a new one.
+// advance returns s moved on to now by whole windows. When the clock goes back, time stands still until it has caught
+// up. A window that begins more than its length in the future was written by a wrong clock, and is treated as new.
 func (s *State) advance(now, length Micros, sliding bool) (start Micros, current, previous int64) {
 	start = startOf(now, length)
 	switch passed := start - s.At; {
@@ -224,8 +223,8 @@ func (s *State) advance(now, length Micros, sliding bool) (start Micros, current
 	return start, 0, 0
 }
 
-// fades reports whether less than room counts of the previous window at elapsed. Of a room that is not
-// above zero that is never so. While the products stay below 2⁵³ a double makes no error in it.
+// fades reports whether, at elapsed, less than room of the previous window still counts. It is false if room is not
+// above zero. While the products stay below 2⁵³, doubles compute the same without error.
 func fades(previous, room int64, elapsed, length Micros) bool {
 	return float64(previous)*float64(length-elapsed-1) < float64(room)*float64(length)
 }
@@ -236,10 +235,10 @@ type window struct {
 	current, previous      int64
 }
 
-// until solves the rule for elapsed. In this window what is left of the previous must find room
-// beside current and n; if current alone is too much, the next window begins with it as previous, and
-// the question there is the same. The end is that of the window of the present length around its
-// start, which may have begun as one of a plan with shorter ones.
+// until returns how long it is until n tokens would be admitted. It solves the rule of chargeWindow for elapsed. In the
+// current window, what still counts of the previous one must fit beside current and n. If current alone is too much,
+// the next window is examined, in which current is the previous one. The window ends by the plan's present length,
+// counted from its start, even if it began when the plan had shorter windows.
 func (w *window) until(n int64) Micros {
 	end := startOf(w.start, w.length) + w.length - w.start
 	if room := w.plan.Capacity - w.current - (n - 1); room > 0 {
@@ -253,14 +252,14 @@ func (w *window) until(n int64) Micros {
 	return end - w.elapsed + w.fadesAt(w.current, w.plan.Capacity-(n-1))
 }
 
-// fadesAt is the first microsecond of a window at which fades is true of room, which is above
-// zero. It is found with whole numbers; where doubles round, it moves.
+// fadesAt returns the first microsecond of a window at which fades is true of room, which must be above zero. It
+// computes with whole numbers, because the rounding of doubles would shift the result.
 func (w *window) fadesAt(previous, room int64) Micros {
 	if previous <= room {
 		return 0
 	}
 	hi, lo := bits.Mul64(uint64(room), uint64(w.length))
-	q, rest := bits.Div64(hi, lo, uint64(previous)) // below length, as room is below previous
+	q, rest := bits.Div64(hi, lo, uint64(previous)) // below length, because room is below previous
 	if rest > 0 {
 		q++
 	}

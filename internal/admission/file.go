@@ -22,19 +22,19 @@ const (
 	excludeSection = "exclude"
 )
 
-// maxFile bounds what is read of a file: ten thousand plans take two megabytes.
+// maxFile bounds how much of a file is read, in bytes: ten thousand plans take two megabytes.
 const maxFile = 16 << 20
 
 var (
-	// errNoRules is for what should have rules. That there are none lets everybody in, so it has to
-	// be said: a file that was cut short does not mean it.
+	// errNoRules is returned for a file without the section rules. A set without rules allows every request, so a file
+	// must say that explicitly, by an empty list: a file that was cut short must not mean it.
 	errNoRules   = errors.New("rules is missing: give a list, an empty one if there are to be no rules")
 	errExtension = errors.New("the format is not known: end the file's name in .json, .yaml or .yml")
 	errMore      = errors.New("there is more after the first value: remove it")
 )
 
-// LoadFile puts the plans, rules and exclusions of a file in the place of all others, or, if it returns an error,
-// nothing. The file is JSON if its name ends in ".json", and YAML if in ".yaml" or ".yml":
+// LoadFile replaces all plans, rules and exclusions by those of a file or, if it returns an error, nothing. The file is
+// JSON if its name ends in ".json", and YAML if it ends in ".yaml" or ".yml":
 //
 //	plans:
 //	  - {name: login, kind: sliding-window, capacity: 5, window: 1m}
@@ -43,9 +43,9 @@ var (
 //	exclude:
 //	  - /api/health
 //
-// Errors begin with path and tell where in it, as `plans[2].capacity`; those about fields are
-// [*FieldError], and that of a file that there is not is fs.ErrNotExist. Each request is judged by
-// the file before or by this one, and by nothing in between.
+// Errors begin with path and name the place in the file, as `plans[2].capacity`. Errors about fields are [*FieldError];
+// the error of a missing file is fs.ErrNotExist. Each request is decided by the set before or by the set of this file,
+// and never by a mixture.
 func (s *RuleSet) LoadFile(path string) error {
 	fresh, err := readDraft(path)
 	if err == nil {
@@ -63,7 +63,7 @@ func readDraft(path string) (d draft, err error) {
 		return d, err
 	}
 	file, ok := tree.(map[string]any)
-	if !ok && tree != nil { // nil is an empty file
+	if !ok && tree != nil { // tree is nil if the file is empty
 		return d, errors.New(`it is no mapping: begin it with "plans:"`)
 	}
 	for name := range file {
@@ -88,10 +88,10 @@ func readDraft(path string) (d draft, err error) {
 	return d, err
 }
 
-// readSection reads a section into value, as encoding/json would from the same in JSON.
+// readSection decodes a section into value, as encoding/json would decode the same section in JSON.
 func readSection(file map[string]any, name string, value any) error {
 	text, err := json.Marshal(file[name])
-	if err == nil { // else there is a key that is no text, which YAML has
+	if err == nil { // an error means a key that is not text, which YAML allows
 		err = json.Unmarshal(text, value)
 	}
 	if err != nil {
@@ -107,7 +107,7 @@ func readTree(path string) (tree any, err error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, errors.Unwrap(err) // the cause: LoadFile tells the path
+		return nil, errors.Unwrap(err) // the cause alone: LoadFile adds the path
 	}
 	defer f.Close() //nolint:errcheck // it was only read
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
@@ -156,7 +156,7 @@ func save(path string, t *ruleTable) error {
 		e := json.NewEncoder(&text)
 		e.SetIndent("", "  ")
 		err = e.Encode(map[string]any{
-			plansSection: append([]Plan{}, t.plans.plans...), // an empty list rather than null
+			plansSection: append([]Plan{}, t.plans.plans...), // an empty list is written as [] and not as null
 			rulesSection: t.specs(), excludeSection: t.excludeSpecs(),
 		})
 	}
@@ -175,7 +175,7 @@ func save(path string, t *ruleTable) error {
 	return nil
 }
 
-// asYAML writes JSON, which is YAML, as people write that.
+// asYAML rewrites JSON, which is YAML too, in YAML's usual style.
 func asYAML(text *bytes.Buffer) error {
 	var tree yaml.Node
 	if err := yaml.Unmarshal(text.Bytes(), &tree); err != nil {

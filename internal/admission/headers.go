@@ -14,16 +14,16 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Headers is which headers tell clients what is left. Empty means HeadersBoth.
+// Headers chooses the headers that tell clients what is left of their quota. Empty means HeadersBoth.
 type Headers string
 
-// The headers.
+// The choices of headers.
 const (
-	HeadersBoth   Headers = "both"   // those of HeadersLegacy and of HeadersIETF, and the window told once
-	HeadersLegacy Headers = "legacy" // X-RateLimit-Limit, -Remaining and -Reset, and -Policy, which has the window
+	HeadersBoth   Headers = "both"   // those of HeadersLegacy and of HeadersIETF, with the window told once
+	HeadersLegacy Headers = "legacy" // X-RateLimit-Limit, -Remaining, -Reset and -Policy, which has the window
 	HeadersIETF   Headers = "ietf"   // RateLimit and RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers-10)
-	HeadersNone   Headers = "none"   // none. Retry-After is there in any case.
-	HeadersEpoch  Headers = "epoch"  // HeadersBoth, but X-RateLimit-Reset is the Unix time, as at GitHub, and not seconds
+	HeadersNone   Headers = "none"   // none but Retry-After, which is always sent
+	HeadersEpoch  Headers = "epoch"  // as HeadersBoth, but X-RateLimit-Reset is a Unix time, as at GitHub, and not a number of seconds
 )
 
 func (h Headers) valid() bool {
@@ -34,7 +34,7 @@ func (h Headers) legacy() bool { return h != HeadersIETF }
 
 func (h Headers) ietf() bool { return h != HeadersLegacy }
 
-// The headers as net/http keeps them.
+// The names of the headers in the form of net/http's map.
 const (
 	policyHeader    = "Ratelimit-Policy"
 	limitHeader     = "Ratelimit"
@@ -44,10 +44,10 @@ const (
 	legacyPolicy    = "X-Ratelimit-Policy"
 )
 
-// tell writes what a decision says into the headers of its answer, before the handler runs, which may change them.
-// What nobody knows is not told: when the store does not answer there is no number to believe. The values are those of
-// the writers of package header, which a test compares; each request pays for them, so they are one text and one list,
-// and nothing is canonicalized. clk is asked where a header tells a time.
+// tell writes what a decision says into the headers of the response, before the handler runs, which may change them.
+// Numbers that are not known, because the store does not answer, are left out. The values are equal to those that
+// package header writes, which a test checks. Each request pays for them, so they are made as one text and one list,
+// without canonicalizing names. clk gives the time if a header tells one.
 func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	if h == HeadersNone {
 		return
@@ -56,7 +56,7 @@ func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	add := func(name, value string) {
 		values = append(values, value)
 		last := len(values) - 1
-		to[name] = values[last : last+1 : last+1] // who adds a line has his own list
+		to[name] = values[last : last+1 : last+1] // limited capacity: appending a line makes a new list
 	}
 	if t.policy != "" && h.ietf() {
 		add(policyHeader, t.policy)
@@ -65,14 +65,14 @@ func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 		return
 	}
 	p := t.planOf(res)
-	slots := p == nil // it is about places, for which there is no reset
+	slots := p == nil // the decision is about places in flight, which have no reset
 	left, until := res.told(p)
 	known := !slots && until != Never
-	var buf [176]byte // a name of 76 bytes at most, and five numbers, of which no time has 19
+	var buf [176]byte // room for a name of 76 bytes at most, and for five numbers of fewer than 19 digits each
 	text := strconv.AppendInt(buf[:0], left, 10)
 	remaining := len(text)
 	text = strconv.AppendInt(text, ceilSeconds(until), 10)
-	seconds, from := len(text), remaining // where those end, and the reset of the older headers begins
+	seconds, from := len(text), remaining // where the seconds end, and where the reset of the older headers begins
 	if known && h == HeadersEpoch {
 		from = seconds
 		at := clk.Now().Add(until)
@@ -80,7 +80,7 @@ func (h Headers) tell(to http.Header, t *terms, res *Result, clk clock.Clock) {
 	}
 	reset := len(text)
 	if h.ietf() {
-		text = append(append(append(text, '"'), res.Plan...), `";r=`...) // a plan's name has nothing to escape
+		text = append(append(append(text, '"'), res.Plan...), `";r=`...) // a plan's name contains nothing that needs escaping
 		text = append(text, text[:remaining]...)
 		if known {
 			text = append(append(text, ";t="...), text[remaining:seconds]...)
@@ -116,33 +116,33 @@ type problem struct {
 	Title  string `json:"title"`
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
-	// Violated is the draft's extension for its first type.
+	// Violated lists the violated policies: the draft's extension for its first problem type.
 	Violated []string `json:"violated-policies,omitempty"`
-	// Reason is the Result's, so that clients, logs and tests speak of the same thing.
+	// Reason is that of the Result, so that clients, logs and tests use the same word.
 	Reason Reason `json:"reason,omitempty"`
 }
 
-// write answers with the document. net/http leaves out the body for HEAD.
+// write answers with the document. net/http leaves out the body in a response to HEAD.
 func (p problem) write(w http.ResponseWriter) {
 	body, err := json.Marshal(p)
-	if err != nil { // it is of text and numbers
+	if err != nil { // cannot happen: the document is text and numbers
 		body = nil
 	}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-store") // it is about one client and one moment
-	h.Del("Content-Encoding")          // of whoever meant to write something else
+	h.Set("Cache-Control", "no-store") // the document is about one client and one moment
+	h.Del("Content-Encoding")          // set for a body that is not sent
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(body) // a client that is gone needs no answer
+	_, _ = w.Write(body) // an error means that the client is gone
 }
 
-// quietAfter is after how long without a denial a limit is said to deny no more.
+// quietAfter is the time without a denial after which denials are logged as over.
 const quietAfter = time.Minute
 
-// DenialLog writes a line when denials begin and one, with their number, when there have been none
-// for a minute and a call is let in, however many there were: a log of each would be as long as an
-// attacker likes. The zero DenialLog is ready; it is safe for concurrent use and must not be copied.
+// DenialLog logs when denials begin. When there have been none for a minute and a call is then let in, it logs how many
+// there were. Logging each denial would let an attacker fill the log. The zero DenialLog is ready for use. It is safe
+// for concurrent use and must not be copied.
 type DenialLog struct {
 	denying atomic.Bool // set with mu held
 
@@ -151,7 +151,7 @@ type DenialLog struct {
 	denied      int64
 }
 
-// Denied counts a denial of what, a request or a call. If it is the first, it is written.
+// Denied counts a denial of what, such as a request or a call, and logs it if it is the first.
 func (l *DenialLog) Denied(ctx context.Context, log *slog.Logger, clk clock.Clock, what string, record slog.LogValuer) {
 	now := clk.Now()
 	l.mu.Lock()
@@ -168,7 +168,7 @@ func (l *DenialLog) Denied(ctx context.Context, log *slog.Logger, clk clock.Cloc
 	}
 }
 
-// Allowed notes that a call was let in.
+// Allowed notes that a call was let in, and logs the number of denials if they are over.
 func (l *DenialLog) Allowed(ctx context.Context, log *slog.Logger, clk clock.Clock, what, name string) {
 	if !l.denying.Load() {
 		return

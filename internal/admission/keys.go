@@ -10,27 +10,28 @@ import (
 	"strings"
 )
 
-// KeyFunc says who is counted for a request. It must be safe for concurrent use and must not change the request.
+// KeyFunc returns the key under which a request is counted. It must be safe for concurrent use and must not change the
+// request.
 //
-// Those of this package begin each key with what it is of, so that a user who calls himself "192.0.2.1" is not counted
-// with that address. An error means that nobody can be counted; then the rule's OnError decides. Return one only for
-// what a client cannot bring about, or it is a way round the limit.
+// Each key function of this package begins its keys with a prefix of its own, so that a user who calls himself
+// "192.0.2.1" is not counted with that address. An error means that nobody can be counted; then the rule's OnError
+// decides. Return an error only for what a client cannot cause, or clients use it to pass the limit.
 type KeyFunc func(r *http.Request) (string, error)
 
-// Global counts all requests together.
+// Global returns a function that counts all requests together.
 func Global() KeyFunc {
 	return func(*http.Request) (string, error) { return "global", nil }
 }
 
-// Header counts by the first value of a header, such as X-API-Key, or by the Host, in
-// lower case. A request without it is counted by missing: nil means ClientIP without proxies.
+// Header returns a function that counts by the first value of a header, such as X-API-Key, or by the Host, in lower
+// case. A request without the header is counted by missing; nil means ClientIP without proxies.
 //
-// Whoever invents a value has an account of his own for each. Count by a header behind
-// what verifies it, or count by the address too.
+// A client that invents values has an account of its own for each. Count by a header only behind a server that verifies
+// it, or count by the address too.
 func Header(name string, missing KeyFunc) KeyFunc {
 	name = http.CanonicalHeaderKey(name)
-	return byName("header:"+name+":", func(r *http.Request) (string, error) { // a name has no colon
-		if name == "Host" { // which net/http takes out of the headers
+	return byName("header:"+name+":", func(r *http.Request) (string, error) { // a name contains no colon
+		if name == "Host" { // net/http moves Host out of the headers
 			return strings.ToLower(r.Host), nil
 		}
 		if lines := r.Header[name]; len(lines) > 0 {
@@ -40,7 +41,7 @@ func Header(name string, missing KeyFunc) KeyFunc {
 	}, missing)
 }
 
-// byName puts a prefix before what key says, and counts by missing if that is nothing.
+// byName returns a function that puts prefix before what key returns, and calls missing if key returns nothing.
 func byName(prefix string, key, missing KeyFunc) KeyFunc {
 	if missing == nil {
 		missing = ClientIP()
@@ -56,8 +57,9 @@ func byName(prefix string, key, missing KeyFunc) KeyFunc {
 	}
 }
 
-// User counts by the user, whom principal names, such as from the context into which the authentication has put him.
-// Who has no name is counted by missing, and not with all others who have none: nil means ClientIP without proxies.
+// User returns a function that counts by the user. principal returns the user's name, such as from the context into
+// which the authentication has put it. A request without a user is counted by missing, and not together with all others
+// without one; nil means ClientIP without proxies.
 func User(principal func(*http.Request) string, missing KeyFunc) KeyFunc {
 	return byName("user:", func(r *http.Request) (string, error) {
 		if principal == nil {
@@ -67,20 +69,21 @@ func User(principal func(*http.Request) string, missing KeyFunc) KeyFunc {
 	}, missing)
 }
 
-// Route counts all requests to a route together: by the pattern that http.ServeMux has matched, or, in front of a mux,
-// by method and path, decoded, cleaned, without parameters and in one case, so that other spellings of a path have no
-// account of their own. A client that varies the path has one for each, so count by the address too.
+// Route returns a function that counts all requests to a route together: by the pattern that http.ServeMux has matched
+// or, in front of a mux, by method and path. The path is decoded, cleaned, without parameters and in one case, so that
+// other spellings of it have no account of their own. A client that varies the path has an account for each, so count
+// by the address too.
 func Route() KeyFunc {
 	return func(r *http.Request) (string, error) {
 		if r.Pattern != "" {
 			return "route:" + r.Pattern, nil
 		}
-		return "route:" + r.Method + " " + canonical(r.URL), nil // a pattern with a method matches it there, too
+		return "route:" + r.Method + " " + canonical(r.URL), nil // equal to a pattern with a method, as a mux has it
 	}
 }
 
-// Composite counts by several things at once. Each part comes after its length, so that
-// two lists of parts never make one key, whatever characters are in them.
+// Composite returns a function that counts by several keys at once. The length of each part precedes it, so that two
+// lists of parts never make the same key, whatever characters they contain.
 func Composite(parts ...KeyFunc) KeyFunc {
 	parts = append([]KeyFunc(nil), parts...)
 	return func(r *http.Request) (string, error) {
@@ -103,33 +106,34 @@ func Composite(parts ...KeyFunc) KeyFunc {
 }
 
 const (
-	// ipv6Bits is what of an IPv6 address is counted by: the smallest network that is
-	// given to a customer (RFC 6177), who may take any address of it.
+	// ipv6Bits is the prefix length by which IPv6 addresses are counted: that of the smallest network that a customer
+	// gets (RFC 6177), who may use any address in it.
 	ipv6Bits = 64
 
-	// ipPrefix marks the keys that are addresses.
+	// ipPrefix begins the keys that are addresses.
 	ipPrefix = "ip:"
 
-	// noAddress is the key of peers that have no address. Nothing tells them apart.
+	// noAddress is the key of all peers without an address: they cannot be told apart.
 	noAddress = ipPrefix + "none"
 )
 
-// The headers of proxies, as net/http keeps them.
+// The headers of proxies in the form of net/http's map.
 const (
 	forwardedFor = "X-Forwarded-For"
 	realIP       = "X-Real-Ip"
 )
 
-// ClientIP counts by the address of the client: an IPv6 one by its /64, and an IPv4 one mapped into IPv6 as itself.
+// ClientIP returns a function that counts by the client's address: an IPv6 address by its /64, and an IPv4 address
+// mapped into IPv6 as the IPv4 address.
 //
 // Without trusted prefixes that is the address of the connection, whatever headers say. If the connection comes from a
-// trusted one, X-Forwarded-For is read from the right, where the nearest proxy wrote, to the left: the first address
-// that is not trusted is the client's, because a trusted proxy saw it. A hop that cannot be read ends the walk at the
-// hop before. Without that header X-Real-IP tells. A trusted proxy must set or remove the X-Forwarded-For of its
-// clients; one that only sets X-Real-IP passes on theirs. RFC 7239's Forwarded is not read.
+// trusted address, X-Forwarded-For is read from the right, where the nearest proxy wrote, to the left. The first
+// address that is not trusted is the client's, because a trusted proxy saw it. If a hop cannot be read, the hop before
+// it, to the right, counts as the client. Without that header X-Real-IP is read. A trusted proxy must set or remove the
+// X-Forwarded-For of its clients; a proxy that only sets X-Real-IP passes on theirs. RFC 7239's Forwarded is not read.
 //
-// A peer without an address, as over a Unix socket, is as local as loopback: it is
-// trusted if 127.0.0.1 or ::1 is. It never returns an error.
+// A peer without an address, as over a Unix socket, is as local as loopback: it is trusted if 127.0.0.1 or ::1 is. The
+// function never returns an error.
 func ClientIP(trusted ...netip.Prefix) KeyFunc {
 	proxies := make(proxyList, 0, len(trusted))
 	for _, p := range trusted {
@@ -137,7 +141,7 @@ func ClientIP(trusted ...netip.Prefix) KeyFunc {
 	}
 	return func(r *http.Request) (string, error) {
 		if len(proxies) == 0 {
-			if host := quad(r.RemoteAddr); host != "" { // nearly always
+			if host := quad(r.RemoteAddr); host != "" { // the usual case
 				return ipPrefix + host, nil
 			}
 		}
@@ -155,7 +159,7 @@ func ClientIP(trusted ...netip.Prefix) KeyFunc {
 }
 
 func unmapPrefix(p netip.Prefix) netip.Prefix {
-	const mapped = 96 // bits in front of the address
+	const mapped = 96 // bits in front of an IPv4 address that is mapped into IPv6
 	if p.Addr().Is4In6() && p.Bits() >= mapped {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
 	}
@@ -173,7 +177,7 @@ func (l proxyList) contains(a netip.Addr) bool {
 	return false
 }
 
-// trust reports whether the peer is trusted, which may have no address.
+// trust reports whether the peer is trusted. ok is false for a peer without an address.
 func (l proxyList) trust(peer netip.Addr, ok bool) bool {
 	if ok {
 		return l.contains(peer)
@@ -185,14 +189,14 @@ func (l proxyList) client(h http.Header) (netip.Addr, bool) {
 	if lines := h[forwardedFor]; len(lines) > 0 {
 		return l.walk(lines)
 	}
-	if lines := h[realIP]; len(lines) == 1 { // of two, one was passed on
+	if lines := h[realIP]; len(lines) == 1 { // with two lines, one came from the client
 		return parseHop(lines[0])
 	}
 	return netip.Addr{}, false
 }
 
-// walk reads the lines, which together are one list, from the right. It allocates nothing: a client may send a
-// megabyte of them. If all hops are trusted the leftmost is the client.
+// walk reads the lines, which together are one list, from the right. It allocates nothing: a client may send a megabyte
+// of them. If all hops are trusted, the leftmost is the client.
 func (l proxyList) walk(lines []string) (client netip.Addr, found bool) {
 	for _, line := range slices.Backward(lines) {
 		rest, more := line, true
@@ -216,8 +220,8 @@ func (l proxyList) walk(lines []string) (client netip.Addr, found bool) {
 	return client, found
 }
 
-// parseHop reads an address, which may have a port and brackets around it. Its zone is
-// left out: it means something on that proxy only.
+// parseHop parses an address, which may have a port and brackets around it. It drops the zone, which means something
+// only on the proxy that wrote it.
 func parseHop(s string) (netip.Addr, bool) {
 	s = textproto.TrimString(s)
 	if s == "" {
@@ -226,7 +230,7 @@ func parseHop(s string) (netip.Addr, bool) {
 	if last := s[len(s)-1]; last == ']' && s[0] == '[' {
 		s = s[1 : len(s)-1]
 		if !strings.Contains(s, ":") {
-			return netip.Addr{}, false // only IPv6 has brackets
+			return netip.Addr{}, false // only IPv6 addresses have brackets
 		}
 	} else if s[0] == '[' || strings.Count(s, ":") == 1 {
 		ap, err := netip.ParseAddrPort(s)
@@ -236,8 +240,8 @@ func parseHop(s string) (netip.Addr, bool) {
 	return a.WithZone("").Unmap(), err == nil
 }
 
-// quad is the host of a text like "192.0.2.1:4711", as the server writes it of a connection, without
-// reading it as a number and writing it again. Of all else it is empty.
+// quad returns the host of a text like "192.0.2.1:4711", which the server writes for a connection over IPv4, without
+// parsing the address and formatting it again. For every other text it returns the empty string.
 func quad(s string) string {
 	dots := 0
 	for i := range len(s) {
@@ -260,7 +264,7 @@ func addrKey(a netip.Addr) string {
 		return string(a.AppendTo(b))
 	}
 	network, err := a.Prefix(ipv6Bits)
-	if err != nil { // there is an address, and it has 128 bits
+	if err != nil { // cannot happen: the address is valid and has 128 bits
 		return noAddress
 	}
 	return string(network.AppendTo(b))

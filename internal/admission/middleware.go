@@ -16,47 +16,47 @@ import (
 )
 
 const (
-	// bypassHeader is where bypass tokens are looked for, as net/http keeps it.
+	// bypassHeader is the header with a bypass token, in the form of net/http's map.
 	bypassHeader = "X-Ratelimit-Bypass"
-	// minToken is the shortest secret: below it, it can be guessed at the rate at which a server answers.
+	// minToken is the shortest secret, in bytes: a shorter one can be guessed at the rate at which a server answers.
 	minToken = 16
 )
 
-// MiddlewareConfig is what a middleware needs.
+// MiddlewareConfig configures [Middleware].
 type MiddlewareConfig struct {
-	Admitter *Admitter // decides, by its Rules. Zero is an error.
-	// Bypass is secrets of 16 bytes or more; who shows one in the header X-RateLimit-Bypass is not limited at
-	// all. They are compared in constant time. Zero means that there are none.
+	Admitter *Admitter // decides by its Rules. Nil is an error.
+	// Bypass has secrets of 16 bytes or more. A request that shows one in the header X-RateLimit-Bypass is not limited
+	// at all. They are compared in constant time. Empty means that there are none.
 	Bypass []string
-	// Exempt, if set, reports whether a request is not limited at all, such as one of a monitor. It must be safe for
-	// concurrent use. Zero means that none is.
+	// Exempt, if set, reports whether a request is not limited at all, such as one from monitoring. It must be safe for
+	// concurrent use. Nil means that none is exempt.
 	Exempt  func(*http.Request) bool
-	Headers Headers // what clients are told of their quota. Zero means HeadersBoth.
-	Shadow  bool    // Rule.Shadow of all rules. False means that each rule says.
-	// Deny, if set, writes the answer of a denial, with the status of the Denial; headers are set already. Zero
-	// means a problem document (RFC 9457).
+	Headers Headers // the headers that tell clients their quota. Empty means HeadersBoth.
+	Shadow  bool    // makes all rules shadow rules (see Rule.Shadow). False means that each rule's own field counts.
+	// Deny, if set, writes the response of a denial, with the status of the Denial; headers are already set. Nil means
+	// a problem document (RFC 9457).
 	Deny func(w http.ResponseWriter, r *http.Request, d Denial)
-	// OnDenied, if set, is told every denial, and what a shadow rule would have denied, by the goroutine of the
-	// request and with no lock held. It must not block. Zero means that nobody is.
+	// OnDenied, if set, is called with every denial, and with what a shadow rule would have denied, by the goroutine of
+	// the request and with no lock held. It must not block.
 	OnDenied func(Denial)
-	// Log has when a rule begins to deny and, without the key, how many it denied when it has stopped, and an
-	// error when a key function fails. Zero means no log.
+	// Log logs when a rule begins to deny; when it has stopped, it logs how many requests were denied, without the key.
+	// It also logs an error when a key function fails. Nil means no log.
 	Log *slog.Logger
 }
 
-// Denial is the record of a request that was denied, as traces keep it.
+// Denial is the record of a request that was denied, in the form that traces keep.
 type Denial struct {
-	RateLimited bool   `json:"rateLimited"`      // it was denied; false if the rule only looks on
+	RateLimited bool   `json:"rateLimited"`      // whether it was denied; false if the rule only observes
 	Rule        string `json:"rule"`             // the rule's name
-	Shadow      bool   `json:"shadow,omitempty"` // it would have been denied
-	Status      int    `json:"status"`           // of the answer: 429, or 503 when that is the server's trouble
+	Shadow      bool   `json:"shadow,omitempty"` // whether it would have been denied by a shadow rule
+	Status      int    `json:"status"`           // of the response: 429, or 503 if the server is the cause
 	Method      string `json:"method"`
-	Path        string `json:"path"` // as it came, decoded
-	Key         string `json:"-"`    // who was counted, which may be a secret or personal
+	Path        string `json:"path"` // as received, decoded
+	Key         string `json:"-"`    // under which it was counted; may be a secret or personal
 	Result      Result `json:"result"`
 }
 
-// LogValue is the record without the key.
+// LogValue returns the record without the key.
 func (d Denial) LogValue() slog.Value {
 	return slog.GroupValue(
 		slog.Bool("rateLimited", d.RateLimited), slog.String("rule", d.Rule), slog.Bool("shadow", d.Shadow),
@@ -65,12 +65,12 @@ func (d Denial) LogValue() slog.Value {
 	)
 }
 
-// Middleware returns what puts rules in front of a handler. Its errors name the field and the fix.
+// Middleware returns a function that puts the rules in front of a handler. Its errors name the field and the fix.
 //
-// The handler gets the ResponseWriter of the server itself, so that all that it can do works: Flush, Hijack, ReadFrom,
-// deadlines, pushes. A place among a rule's Concurrency is given back when the handler returns or panics.
+// The handler gets the server's own ResponseWriter, so that everything it supports works: Flush, Hijack, ReadFrom,
+// deadlines, pushes. A place among a rule's Concurrency is released when the handler returns or panics.
 //
-// Of a request whose path can be read in several ways the rules of all readings must let it in; see [RuleSet].
+// If the path of a request can be read in several ways, the rules of all readings must allow it; see [RuleSet].
 func Middleware(cfg MiddlewareConfig) (func(http.Handler) http.Handler, error) {
 	switch {
 	case cfg.Admitter == nil:
@@ -100,13 +100,13 @@ type door struct {
 	bypass [][sha256.Size]byte
 }
 
-// serve lets a request in by all rules that are for it, mostly one.
+// serve passes a request to next if all rules that apply to it, mostly one, allow it.
 func (d *door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	m := d.rules.table.Load().match(r)
 	if m.first != nil && (d.bypasses(r) || d.cfg.Exempt != nil && d.cfg.Exempt(r)) {
 		d.cfg.Admitter.exempt.Add(1)
 	} else if m.first != nil {
-		held := make([]func(), 0, 4) // what gives back the places among the Concurrency of rules
+		held := make([]func(), 0, 4) // functions that release the places among the Concurrency of rules
 		defer func() {
 			for _, release := range held {
 				release()
@@ -129,8 +129,8 @@ func (d *door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	next.ServeHTTP(w, r)
 }
 
-// bypasses reports whether a token is shown. All are compared, by their digests, so that
-// the time tells neither how much of one was right nor which.
+// bypasses reports whether the request shows a bypass token. It compares the digests of all tokens, so that the time
+// tells neither how much of a token was right nor which token it was.
 func (d *door) bypasses(r *http.Request) bool {
 	if len(d.bypass) == 0 {
 		return false
@@ -147,8 +147,8 @@ func (d *door) bypasses(r *http.Request) bool {
 	return found == 1
 }
 
-// enter asks one rule. Unless it is not ok, the request goes on, and release, if there is one, is to
-// be called at its end. Of several rules the first has the headers, unless another denies.
+// enter has one rule decide. If ok, the request goes on, and release, if it is not nil, must be called at its end. If
+// several rules apply, the headers are those of the first, unless another rule denies.
 func (d *door) enter(w http.ResponseWriter, r *http.Request, rule *compiledRule, first bool) (release func(), ok bool) {
 	t := rule.terms
 	v := verdict{door: d, rule: rule, terms: t, shadow: d.cfg.Shadow || rule.Shadow}
@@ -184,7 +184,7 @@ type ruleCounts struct{ allowed, denied, shadowed atomic.Uint64 }
 
 func (c *ruleCounts) count(v *verdict, err error) {
 	switch {
-	case err != nil: // nobody is there to be told
+	case err != nil: // the client is gone and gets no response
 	case v.res.Allowed:
 		c.allowed.Add(1)
 	case v.shadow:
@@ -194,29 +194,29 @@ func (c *ruleCounts) count(v *verdict, err error) {
 	}
 }
 
-// busyWait is what a client is told to wait whose turn depends on when others end, which nobody
-// knows. A second is what a shorter wait is rounded up to.
+// busyWait is the wait told to a client whose turn depends on when other requests end, which is not known. Headers
+// cannot tell less than a second.
 const busyWait = time.Second
 
 type verdict struct {
 	door   *door
 	rule   *compiledRule
 	terms  *terms
-	shadow bool      // the rule only looks on
-	begun  time.Time // when the request came, if it may wait
+	shadow bool      // the rule only observes
+	begun  time.Time // when the request arrived, if it may wait
 
 	key     string
 	res     Result
-	release func() // gives its place back; nil if it has none
+	release func() // releases its place; nil if it has none
 }
 
-// judge finds out who is counted, takes a place, and charges the plans. The place comes first: a
-// request that is denied for want of one has cost nothing, and a place that was not needed is given
-// back. Its error is that of the request's context.
+// judge finds the key, takes a place, and charges the plans. It takes the place first: a request that is denied because
+// no place is free costs no tokens, and a place that was taken for a request that is then denied is released. Its error
+// is that of the request's context.
 func (v *verdict) judge(r *http.Request) (err error) {
 	d, rule := v.door, v.rule
 	if v.key, err = rule.key(r); err != nil {
-		// It is logged once for each rule: its cause is mostly the same one.
+		// Logged once for each rule, as the cause is mostly the same.
 		if !rule.failed.Swap(true) {
 			d.cfg.Log.ErrorContext(r.Context(), "the key of a rule cannot be told", slog.String("rule", rule.Name), slog.Any("error", err))
 		}
@@ -235,7 +235,7 @@ func (v *verdict) judge(r *http.Request) (err error) {
 	} else if err != nil {
 		return err
 	}
-	defer func() { // also if a cost, a store or a hook panics: a place that is lost is lost for good
+	defer func() { // also if a cost function, a store or a hook panics: otherwise the place would be lost for good
 		if v.release == nil {
 			release()
 		}
@@ -260,9 +260,10 @@ func (v *verdict) patience() time.Duration {
 	return max(0, v.rule.Wait-v.door.clk.Since(v.begun))
 }
 
-// charge asks the plans, and goes on asking while the rule has the request wait: each time when the last answer said
-// that there would be tokens. Those who have to wait do so in line, so that one of each key asks and the others come
-// in turn. Who finds nobody in line asks at once, beside others who do: a store that is far away is asked by many.
+// charge charges the plans. If they deny, it tries again as long as the rule lets the request wait, each time when the
+// last answer said that there would be tokens. Requests of one key wait in line, so that only the first asks the store
+// and the others follow in turn. A request that finds nobody in line asks at once, also while others do the same,
+// because one after another would be slow with a store that is far away.
 func (v *verdict) charge(r *http.Request) error {
 	ctx, rule, a := r.Context(), v.rule, v.door.cfg.Admitter
 	req := Request{
@@ -294,13 +295,13 @@ func (v *verdict) charge(r *http.Request) error {
 	}
 }
 
-// settled reports whether waiting would not change the result in time.
+// settled reports whether the request was allowed, or waiting as long as it may would not help.
 func (v *verdict) settled() bool {
 	return v.res.Allowed || v.res.Wait <= 0 || v.res.Wait > v.patience()
 }
 
-// stillInLine is the denial of a request whose turn to ask has not come. It looks at the plans, past
-// those before it, but takes nothing.
+// stillInLine decides a request that waited in line for too long: it is denied. It looks at the plans for the headers
+// and the time to wait, but takes nothing.
 func (v *verdict) stillInLine(ctx context.Context, req *Request) error {
 	req.Tokens = 0
 	err := v.door.cfg.Admitter.decide(ctx, req, &v.res)
@@ -331,7 +332,7 @@ func (v *verdict) denial(r *http.Request) Denial {
 	}
 }
 
-// record tells the hook and the log. Without them it does nothing: the more requests are denied, the
+// record passes the denial to the hook and the log. Without them it does nothing: the more requests are denied, the
 // less each should cost.
 func (v *verdict) record(r *http.Request) {
 	cfg := &v.door.cfg

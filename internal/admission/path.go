@@ -10,27 +10,24 @@ import (
 	"unicode/utf8"
 )
 
-// maxDecodings is how often a path is decoded once more, each time with readings of its own; what is encoded
-// more often than that is decoded to its end at once.
+// maxDecodings is how many times a path is decoded once more with readings of its own each time. What is encoded more
+// often is then decoded fully at once.
 const maxDecodings = 2
 
-// readings are the paths that the handlers behind may take u for. Of a plain path there is one. Of one with dots,
-// empty segments, parameters, backslashes or an encoding that need not be there are several, and a limiter that knew
-// but one of them could be passed by spelling it another way:
+// readings returns the paths that the handlers behind the limiter may read from u. A plain path has one reading. A path
+// with dots, empty segments, parameters, backslashes or needless encoding has several, and if a limiter knew only one
+// of them, a client could pass it by another spelling:
 //
-//   - decoded and cleaned, as most frameworks do: "/a%2F..%2Fb" is "/b";
-//   - decoded and as it is, for who looks at its prefix: "/a/../b";
-//   - by the segments of what was sent, each decoded, as http.ServeMux does: one segment;
-//   - as it was sent, for who goes by url.URL.RawPath;
-//   - without parameters, as servlets have them, and with backslashes taken for slashes, as
-//     some servers of Windows do: "/a;v=1/b" and "/a\b" are "/a/b";
-//   - the first two and the last once more for what is encoded twice, behind a proxy that
-//     decodes: "/%2561" is "/%61" and "/a".
+// - decoded and cleaned, as most frameworks do: "/a%2F..%2Fb" is "/b"; - decoded and not cleaned, for handlers that
+// compare prefixes: "/a/../b"; - split into segments as sent, each decoded, as http.ServeMux does: one segment; - as
+// sent, for handlers that use url.URL.RawPath; - without parameters, as servlets read it, and with backslashes as
+// slashes, as some servers on Windows do: "/a;v=1/b" and "/a\b" are "/a/b"; - the first two and the last once more for
+// what is encoded twice, behind a proxy that decodes: "/%2561" is "/%61" and "/a".
 //
 // A trailing slash makes no difference.
 func readings(u *url.URL) (first string, more []string) {
 	p := u.Path
-	if u.RawPath == "" && isClean(p) && !strings.ContainsAny(p, `%;\`) { // nearly always, and without an allocation
+	if u.RawPath == "" && isClean(p) && !strings.ContainsAny(p, `%;\`) { // the usual case, without an allocation
 		return p, nil
 	}
 	p = rooted(p)
@@ -66,8 +63,8 @@ func rooted(p string) string {
 	return "/" + p
 }
 
-// canonical is the one spelling under which a path is counted: decoded to its end, without
-// parameters, cleaned, and folded.
+// canonical returns the one spelling under which a path is counted: fully decoded, without parameters, cleaned, and
+// with case folded.
 func canonical(u *url.URL) string {
 	if first, more := readings(u); len(more) == 0 {
 		return fold(first)
@@ -75,8 +72,8 @@ func canonical(u *url.URL) string {
 	return fold(trimSlash(bare(decodeFully(rooted(u.Path)))))
 }
 
-// fold is s with its letters in one case, as servers compare that tell none apart: also those
-// of which but one case is ASCII.
+// fold returns s with all letters in one case, as servers compare that ignore case. It also folds letters of which only
+// one case is ASCII.
 func fold(s string) string {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c >= utf8.RuneSelf || 'A' <= c && c <= 'Z' {
@@ -86,7 +83,7 @@ func fold(s string) string {
 	return s
 }
 
-// bare is a decoded path without parameters, with slashes for backslashes, and cleaned.
+// bare returns a decoded path without parameters, with slashes in place of backslashes, and cleaned.
 func bare(p string) string {
 	segments := strings.Split(strings.ReplaceAll(p, `\`, "/"), "/")
 	for i, s := range segments {
@@ -95,7 +92,7 @@ func bare(p string) string {
 	return path.Clean(rooted(strings.Join(segments, "/")))
 }
 
-// decode is p with all that is encoded in it decoded once; what is no encoding stays.
+// decode returns p with every escape decoded once; what is not a valid escape stays.
 func decode(p string) string {
 	at := strings.IndexByte(p, '%')
 	if at < 0 {
@@ -113,8 +110,8 @@ func decode(p string) string {
 	return string(b)
 }
 
-// decodeFully decodes until nothing is left to decode. To decode again and again would take
-// the square of the time for "%25252525…", which is a client's to send.
+// decodeFully decodes until no escape is left, in one pass. Decoding again and again would take quadratic time for
+// "%25252525…", which a client may send.
 func decodeFully(p string) string {
 	b := make([]byte, 0, len(p))
 	for i := range len(p) {
@@ -130,7 +127,7 @@ func decodeFully(p string) string {
 	return string(b)
 }
 
-// encoded is the byte that three characters stand for.
+// encoded returns the byte that an escape of three characters stands for.
 func encoded(s string) (c byte, ok bool) {
 	if len(s) != 3 || s[0] != '%' {
 		return 0, false
@@ -139,7 +136,7 @@ func encoded(s string) (c byte, ok bool) {
 	return byte(n), err == nil
 }
 
-// bySegments decodes each segment. A slash within one stays encoded, so that it divides nothing.
+// bySegments decodes each segment. An encoded slash within a segment stays encoded, so that it does not divide it.
 func bySegments(escaped string) string {
 	segments := strings.Split(escaped, "/")
 	for i, s := range segments {
@@ -148,7 +145,7 @@ func bySegments(escaped string) string {
 	return rooted(strings.Join(segments, "/"))
 }
 
-// isClean reports whether p is as path.Clean would leave it, and begins with a slash.
+// isClean reports whether p begins with a slash and path.Clean would not change it.
 func isClean(p string) bool {
 	if p == "/" {
 		return true
@@ -161,7 +158,7 @@ func isClean(p string) bool {
 			continue
 		}
 		switch rest := p[i+1:]; {
-		case rest[0] == '/': // there is one: the last byte is no slash
+		case rest[0] == '/': // rest is not empty: the last byte of p is no slash
 			return false
 		case rest[0] == '.' && isDots(rest):
 			return false
@@ -175,18 +172,18 @@ func isDots(rest string) bool {
 	return rest == "" || rest[0] == '/'
 }
 
-// maxGlob bounds a pattern. Those that people write are a tenth of it, and matching costs in proportion to it.
+// maxGlob bounds the length of a pattern. Patterns that people write are a tenth of it; matching takes time in
+// proportion to it.
 const maxGlob = 1024
 
-// glob is a pattern of paths. "*" stands for one segment, or for any part of one, and
-// "**" for any number of segments, none included: "/api/**" matches "/api" too, which is
-// the stricter way for a limit. Everything else stands for itself. It never changes.
+// glob is a pattern of paths. "*" matches one segment, or any part of one, and "**" any number of segments, also none:
+// "/api/**" matches "/api" too, which is stricter for a limit. Everything else matches itself. A glob never changes.
 type glob struct {
 	text     string   // without a trailing slash
-	segments []string // none for "/"
-	literal  bool     // it has no wildcard, so that comparing is enough
+	segments []string // empty for "/"
+	literal  bool     // it has no wildcard: the text is compared
 	tree     bool     // its only wildcard is "/**" at the end
-	below    string   // of a tree, what stands before that
+	below    string   // of a tree: what stands before "/**"
 }
 
 func parseGlob(text string) (glob, error) {
@@ -197,7 +194,7 @@ func parseGlob(text string) (glob, error) {
 		return glob{}, fmt.Errorf("%q…: use no more than %d bytes", text[:32], maxGlob)
 	}
 	text = trimSlash(text)
-	// Most rules of most services are for one path each.
+	// Most rules of most services match one path each.
 	g := glob{text: text, literal: !strings.Contains(text, "*")}
 	if text == "/" {
 		return g, nil
@@ -211,7 +208,7 @@ func parseGlob(text string) (glob, error) {
 		}
 		g.segments = append(g.segments, segment)
 	}
-	// Most others are for all that is below one.
+	// Most other rules match everything below one path.
 	g.below, g.tree = strings.CutSuffix(text, "/**")
 	g.tree = g.tree && !strings.Contains(g.below, "*")
 	return g, nil
@@ -224,9 +221,9 @@ func trimSlash(path string) string {
 	return path
 }
 
-// match reports whether path matches, which begins with "/" and does not end with it unless that is all. It goes back
-// to the last "**" only: what the ones before it have swallowed is no matter, because it may swallow everything. So it
-// needs time in proportion to path times pattern, whoever wrote the path.
+// match reports whether path matches. path must begin with "/" and must not end with it, unless it is "/". It
+// backtracks to the last "**" only: whatever the ones before it matched, the last one can match the rest. So it takes
+// time in proportion to path times pattern, whatever path a client sends.
 func (g *glob) match(path string) bool {
 	if g.literal {
 		return path == g.text
@@ -235,12 +232,12 @@ func (g *glob) match(path string) bool {
 		rest, ok := strings.CutPrefix(path, g.below)
 		return ok && (rest == "" || rest[0] == '/')
 	}
-	pos, end := 1, len(path)+1 // of the next segment; end is after the last one's slash
+	pos, end := 1, len(path)+1 // of the next segment; end includes the slash that would follow the last one
 	if path == "/" {
 		pos = end
 	}
-	// One loop in place of a recursion, whose depth a client would choose.
-	at, retry, from := 0, -1, 0 // the next of our segments; the one after the last "**", and where it was tried
+	// A loop in place of recursion, whose depth a client would choose.
+	at, retry, from := 0, -1, 0 // the next segment of the pattern; the one after the last "**", and where in path it was tried
 	for {
 		switch {
 		case at == len(g.segments):
@@ -261,7 +258,7 @@ func (g *glob) match(path string) bool {
 		if retry < 0 || from == end {
 			return false
 		}
-		from = segmentEnd(path, from) + 1 // the "**" swallows one more
+		from = segmentEnd(path, from) + 1 // the "**" matches one segment more
 		at, pos = retry, from
 	}
 }
@@ -273,8 +270,8 @@ func segmentEnd(path string, pos int) int {
 	return len(path)
 }
 
-// matchSegment matches one segment, in which "*" stands for any bytes. It goes back to
-// the last "*" only, for the reason match does.
+// matchSegment matches one segment, in which "*" matches any bytes. It backtracks to the last "*" only, as match does
+// to the last "**".
 func matchSegment(pattern, s string) bool {
 	p, i, star, from := 0, 0, -1, 0
 	for i < len(s) {

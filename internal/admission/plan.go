@@ -23,53 +23,53 @@ const (
 	KindSlidingWindow Kind = "sliding-window"
 )
 
-// Kinds is all kinds.
+// Kinds returns all kinds.
 func Kinds() []Kind { return []Kind{KindTokenBucket, KindFixedWindow, KindSlidingWindow} }
 
 const (
-	// MaxCapacity is a tebibyte, for those who count bytes: a double still tells four thousand parts
-	// of a token from each other there.
+	// MaxCapacity is the largest capacity of a plan: a tebi (2⁴⁰), for plans that count bytes. There a double still
+	// distinguishes parts of four thousandths of a token.
 	MaxCapacity int64 = 1 << 40
 
-	// minRate is a token in 31 years: what is slower is meant as a prohibition, and a rule says that
-	// better. maxRate is a thousand tokens in the microsecond that is our unit of time.
+	// minRate is a token in 31 years: a slower plan is meant as a prohibition, which a rule says better. maxRate is a
+	// thousand tokens per microsecond, the unit of time.
 	minRate = 1e-9
 	maxRate = 1e9
 
-	minWindow = time.Millisecond     // nobody sees a shorter one from the other end of a connection
+	minWindow = time.Millisecond     // over a network, nobody notices a shorter one
 	maxWindow = 366 * 24 * time.Hour // the longest quota in use
 
-	// maxName keeps a key made of it within what stores and headers take.
+	// maxName is the longest name of a plan in bytes, so that a key made of it fits into stores and headers.
 	maxName = 64
 
-	// minTTL is the shortest time after which a store may forget: Redis takes an expiry of zero for
-	// an order to delete. maxTTL is some hundred years, far from where expiries overflow.
+	// minTTL is the shortest time after which a store may forget: Redis deletes a key at once if its expiry is zero.
+	// maxTTL is some hundred years, far from where expiries overflow.
 	minTTL = time.Second
 	maxTTL = 100 * maxWindow
 )
 
-// Plan is a limit: so much at once and so much in the long run. It is a value and is not
-// changed; a [RuleSet] replaces it by another of the same name. A key keeps then what it
-// has used, but for a bucket that becomes a window or the other way round: those begin anew.
+// Plan is a limit: how much may be used at once and how much in the long run. It is a value and is not changed; a
+// [RuleSet] replaces it by another of the same name. A key then keeps what it has used, unless a bucket becomes a
+// window or a window a bucket: then it begins anew.
 type Plan struct {
 	Name            string        `json:"name"`                        // its identity: 1 to 64 letters, digits, '.', '_' and '-'
-	Kind            Kind          `json:"kind"`                        // the algorithm. Zero means KindTokenBucket.
+	Kind            Kind          `json:"kind"`                        // the algorithm. Empty means KindTokenBucket.
 	Capacity        int64         `json:"capacity"`                    // what a bucket holds, or what a window admits: 1 to MaxCapacity
 	TokensPerSecond float64       `json:"tokens_per_second,omitempty"` // how fast a bucket refills: 1e-9 to 1e9
 	Window          time.Duration `json:"-"`                           // of a window: whole microseconds, 1ms to 366 days
 }
 
-// What the errors about the fields of a plan or a rule are.
+// The kinds of errors about the fields of a plan or a rule.
 var (
 	ErrInvalidPlan = errors.New("invalid plan")
 	ErrInvalidRule = errors.New("invalid rule")
 )
 
-// FieldError is one thing wrong with a plan or a rule. It is an [ErrInvalidPlan] or an [ErrInvalidRule].
+// FieldError describes one field of a plan or a rule that is wrong. It matches [ErrInvalidPlan] or [ErrInvalidRule].
 type FieldError struct {
 	Field string // as files spell it: "name", "tokens_per_second", "plans[1]", …
-	Value any    // what was said
-	Fix   string // what to say instead
+	Value any    // the value given
+	Fix   string // what to write instead
 	of    error
 }
 
@@ -83,8 +83,8 @@ func planError(field string, value any, fix string) error {
 
 func quote[T ~string](s T) string { return strconv.Quote(string(s)) }
 
-// Settle is p with its defaults filled in, or the first thing wrong with it, which is a
-// [*FieldError]. Repositories expect plans that are settled.
+// Settle returns p with its defaults filled in, or a [*FieldError] with the first thing that is wrong. Repositories
+// expect settled plans.
 func (p Plan) Settle() (Plan, error) {
 	p.Kind = cmp.Or(p.Kind, KindTokenBucket)
 	bucket, rate := p.Kind == KindTokenBucket, p.TokensPerSecond
@@ -95,7 +95,7 @@ func (p Plan) Settle() (Plan, error) {
 		return p, planError("kind", quote(p.Kind), `use "token-bucket", "fixed-window" or "sliding-window"`)
 	case p.Capacity < 1 || p.Capacity > MaxCapacity:
 		return p, planError("capacity", p.Capacity, capacityFix)
-	case bucket && !(rate >= minRate && rate <= maxRate): // so that it is true of no number, too
+	case bucket && !(rate >= minRate && rate <= maxRate): // negated, so that NaN is refused too
 		return p, planError("tokens_per_second", rate, "use 1e-9 to 1e9")
 	case bucket && p.Window != 0:
 		return p, planError("window", p.Window, "leave it out: a token bucket has none")
@@ -124,9 +124,9 @@ func validName(s string) bool {
 	return s != "" && len(s) <= maxName
 }
 
-// Period is how long a plan remembers: the time in which an empty bucket fills, the
-// length of a fixed window, or two lengths of a sliding one. After it nothing that was
-// used counts any more. It is at most a hundred years, in whole microseconds.
+// Period returns how long a plan remembers: the time in which an empty bucket fills, the length of a fixed window, or
+// two lengths of a sliding one. After it nothing that was used counts any longer. It is at most a hundred years, in
+// whole microseconds.
 func (p Plan) Period() time.Duration {
 	switch p.Kind {
 	case KindFixedWindow:
@@ -141,11 +141,11 @@ func (p Plan) Period() time.Duration {
 	return Micros(fill).duration()
 }
 
-// TTL is how long a store has to keep what it knows of a key after it was last charged:
-// the Period, and at least a second.
+// TTL returns how long a store must keep the state of a key after it was last charged: the Period, and at least a
+// second.
 func (p Plan) TTL() time.Duration { return max(minTTL, p.Period()) }
 
-// PerWindow is the plan as so many tokens in so long a time. Of a bucket the time is the one in which it fills.
+// PerWindow returns the plan as a number of tokens in a time. For a bucket, that is the time in which it fills.
 func (p Plan) PerWindow() (tokens int64, window time.Duration) {
 	if p.Window != 0 {
 		return p.Capacity, p.Window
@@ -153,15 +153,15 @@ func (p Plan) PerWindow() (tokens int64, window time.Duration) {
 	return p.Capacity, p.Period()
 }
 
-// planForm is a plan as files spell it: its window is what time.ParseDuration reads.
+// planForm is a plan as files spell it: its window is a text that time.ParseDuration reads.
 type planForm struct {
 	plainPlan
 	Window string `json:"window,omitempty"`
 }
 
-type plainPlan Plan // without its methods
+type plainPlan Plan // without the methods, which would recurse
 
-// MarshalJSON writes the plan as files have it.
+// MarshalJSON encodes the plan as files have it.
 func (p Plan) MarshalJSON() ([]byte, error) {
 	f := planForm{plainPlan: plainPlan(p)}
 	if p.Window != 0 {
@@ -170,8 +170,8 @@ func (p Plan) MarshalJSON() ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// UnmarshalJSON reads a plan as files have it and settles it. A field that there is not is an
-// error; its errors about fields are [*FieldError].
+// UnmarshalJSON decodes a plan as files have it and settles it. An unknown field is an error; its errors about fields
+// are [*FieldError].
 func (p *Plan) UnmarshalJSON(text []byte) error {
 	tree, err := jsonTree(bytes.NewReader(text))
 	if err != nil {
@@ -206,12 +206,12 @@ func planOf(tree any) (p Plan, err error) {
 		}
 		value := fields[name]
 		text, err := json.Marshal(value)
-		if err == nil { // else it is no number
+		if err == nil { // an error means that it is no number
 			err = json.Unmarshal(text, field.to)
 		}
 		if err != nil || value == nil {
 			if s, ok := value.(string); ok {
-				value = quote(s) // else nobody sees what is wrong with "60"
+				value = quote(s) // quoted, to show what is wrong with "60"
 			}
 			return Plan{}, planError(name, value, field.fix)
 		}
@@ -219,7 +219,7 @@ func planOf(tree any) (p Plan, err error) {
 	return p.Settle()
 }
 
-// whole is a whole number, also as 1e3. A double says far more than a capacity is.
+// whole is a whole number, also written as 1e3. It is read as a double, which holds every number up to MaxCapacity.
 type whole int64
 
 func (w *whole) UnmarshalJSON(text []byte) error {
@@ -239,13 +239,13 @@ func (d *span) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ErrUnknownPlan is the error for a name that no plan has.
+// ErrUnknownPlan is wrapped by the error for a name that no plan has.
 var ErrUnknownPlan = errors.New("unknown plan")
 
-// maxPlans bounds a set of plans, and with it what each key may have accounts of.
+// maxPlans bounds the plans of a set, and so the accounts of each key.
 const maxPlans = 10_000
 
-// planSet is plans in the order in which they came, settled, and their places by name. It never changes.
+// planSet has settled plans in the order in which they were given, and their places by name. It never changes.
 type planSet struct {
 	plans []Plan
 	index map[string]int

@@ -16,46 +16,46 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Rule says which requests are limited, by what, and how. Those that it has in common with files
-// are its fields; functions have names, which RuleSetConfig explains, so that rules can be written
-// down, changed at run time, and kept.
+// Rule says which requests are limited, by what, and how. Its fields are those that files have, so that rules can be
+// written down, changed at run time, and kept; functions are referred to by names, which RuleSetConfig explains.
 type Rule struct {
-	Name string `json:"name"` // its identity, as a plan's name is. Zero is an error.
-	// Path is a pattern: "*" is one segment or a part of one, "**" any number of segments, none included.
-	// Requests are matched by every way in which a handler may read their path; see [RuleSet]. Zero is an error.
+	Name string `json:"name"` // its identity, with the form of a plan's name. Empty is an error.
+	// Path is a pattern: "*" is one segment or a part of one, "**" any number of segments, also none. A request matches
+	// if one of the ways in which a handler may read its path matches; see [RuleSet]. Empty is an error.
 	Path    string   `json:"path"`
-	Methods []string `json:"methods,omitempty"` // "GET" is for HEAD too, as at http.ServeMux. Zero means all.
-	// Key names who is counted: "ip", "user", "route", "global", "header:NAME", one of RuleSetConfig.Keys, or
-	// several of them joined by "+". Zero means "ip".
+	Methods []string `json:"methods,omitempty"` // "GET" includes HEAD, as in http.ServeMux. Empty means all methods.
+	// Key names what requests are counted by: "ip", "user", "route", "global", "header:NAME", one of
+	// RuleSetConfig.Keys, or several of them joined by "+". Empty means "ip".
 	Key string `json:"key,omitempty"`
-	// Plans names the plans that are charged, all or none. Rules that name the same plan charge the same
-	// account. Zero means none, which needs a Concurrency.
+	// Plans names the plans to charge; all are charged or none. Rules that name the same plan charge the same account.
+	// Empty means none, which needs a Concurrency.
 	Plans  []string `json:"plans,omitempty"`
-	Cost   int64    `json:"cost,omitempty"`    // what a request is charged, in tokens. Zero means 1.
-	CostBy string   `json:"cost_by,omitempty"` // the function of RuleSetConfig.Costs that tells it. Zero means Cost.
-	// Concurrency is how many requests of one key may be under way in this process, from their admission until
-	// their handler returns. Zero means any number.
+	Cost   int64    `json:"cost,omitempty"`    // how many tokens a request is charged. Zero means 1.
+	CostBy string   `json:"cost_by,omitempty"` // name of the function in RuleSetConfig.Costs that returns it. Empty means Cost.
+	// Concurrency is how many requests of one key may be in flight in this process, from their admission until their
+	// handler returns. Zero means any number.
 	Concurrency int64 `json:"concurrency,omitempty"`
-	// Wait is for how long a request may wait for its turn, up to an hour: for its place among the Concurrency,
-	// then for tokens. Those of one key wait in the order in which they came, and no more than 128; each look
-	// at the plans is a decision that is counted. Zero means that nobody waits.
+	// Wait is how long a request may wait for its turn, up to an hour: for its place among the Concurrency, then for
+	// tokens. Requests of one key wait in the order in which they arrived, at most 128; each attempt to charge the
+	// plans is counted as a decision. Zero means that none waits.
 	Wait time.Duration `json:"-"`
-	// Shadow counts and tells what would be denied, and denies nothing. Nothing waits, and clients see no
-	// header of it. False means that it denies.
+	// Shadow makes the rule count and report what it would deny, and deny nothing. Requests do not wait, and clients
+	// see no headers of the rule. False means that it denies.
 	Shadow bool `json:"shadow,omitempty"`
-	// OnError is what is decided if nothing answers or the key cannot be told. Zero means what Config says.
+	// OnError is the decision if neither store nor fallback answers or the key function fails. Empty means
+	// Config.OnError.
 	OnError OnError `json:"on_error,omitempty"`
 }
 
-// ruleForm is a rule as files spell it: its wait is what time.ParseDuration reads.
+// ruleForm is a rule as files spell it: its wait is a text that time.ParseDuration reads.
 type ruleForm struct {
 	plainRule
 	Wait string `json:"wait,omitempty"`
 }
 
-type plainRule Rule // without its methods
+type plainRule Rule // without the methods, which would recurse
 
-// MarshalJSON writes the rule as files have it.
+// MarshalJSON encodes the rule as files have it.
 func (r Rule) MarshalJSON() ([]byte, error) {
 	f := ruleForm{plainRule: plainRule(r)}
 	if r.Wait != 0 {
@@ -64,8 +64,8 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// UnmarshalJSON reads a rule as files have it. A field that there is not is an error. What the
-// fields say is not looked at here but by [RuleSet.Replace].
+// UnmarshalJSON decodes a rule as files have it. An unknown field is an error. The values are checked not here but by
+// [RuleSet.Replace].
 func (r *Rule) UnmarshalJSON(text []byte) (err error) {
 	var f ruleForm
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -92,42 +92,43 @@ func ruleError(field string, value any, fix string) error {
 	return &FieldError{field, value, fix, ErrInvalidRule}
 }
 
-// ErrUnknownRule is the error for a name that no rule of the set has.
+// ErrUnknownRule is wrapped by the error for a name that no rule of the set has.
 var ErrUnknownRule = errors.New("unknown rule")
 
-// RuleSetConfig is what rules refer to.
+// RuleSetConfig has the functions and settings that rules refer to.
 type RuleSetConfig struct {
-	// Trusted are the proxies whose X-Forwarded-For and X-Real-IP are believed; see [ClientIP]. A prefix of
-	// everybody is an error. Zero means none: the address is that of the connection.
+	// Trusted are the proxies whose X-Forwarded-For and X-Real-IP are believed; see [ClientIP]. A prefix that contains
+	// every address is an error. Empty means none: the address is that of the connection.
 	Trusted   []netip.Prefix
-	Principal func(*http.Request) string // the user of a request, empty if there is none. Zero: nobody is known.
-	// Keys are further key functions by name. They go before those of the package. Each counts apart from all
-	// others; who has no such key, so that it says nothing, is counted by the address. Zero means none.
+	Principal func(*http.Request) string // returns the user of a request, empty if there is none. Nil means that no request has a user.
+	// Keys are further key functions by name. They take precedence over those of the package. The accounts of each are
+	// separate from all others. If a function returns the empty string, the request is counted by the address. Empty
+	// means none.
 	Keys map[string]KeyFunc
-	// Costs are cost functions by name. Less than 0 counts as 1, so that a length that is not known is not a
-	// gift; 0 is charged nothing. Zero means none.
+	// Costs are cost functions by name. A negative cost counts as 1, so that a request of unknown length is not free; 0
+	// charges nothing. Empty means none.
 	Costs map[string]func(*http.Request) int64
-	Clock clock.Clock // for those who wait. Zero means the system's.
+	Clock clock.Clock // for requests that wait. Nil means the system clock.
 }
 
-// RuleSet has plans, rules in their order, of which the first that matches counts, and the paths that
-// cost nothing. All are replaced together while requests are under way. Make it by [NewRuleSet]; all
-// methods are safe for concurrent use.
+// RuleSet has plans, rules in their order, of which the first that matches applies, and the paths that are excluded.
+// All are replaced together while requests are in flight. Make it by [NewRuleSet]; all methods are safe for concurrent
+// use.
 //
-// Some paths are read in one way by one handler and in another by the next: with dots, empty segments, parameters
-// after a semicolon, backslashes, capitals, or an encoding that need not be or is there twice, as "/a/..%2Fb",
-// "/Login", "/login;v=1" and "/log%2569n". For such a request the first rule of each reading counts it, mostly the
-// same one, and it is not excluded. So nobody comes by a strict rule by spelling its path so that a lenient one
-// matches, or none. Two rules whose patterns differ in case alone both count a request.
+// Some paths are read in different ways by different handlers: those with dots, empty segments, parameters after a
+// semicolon, backslashes, capitals, or an encoding that is needless or doubled, as "/a/..%2Fb", "/Login", "/login;v=1"
+// and "/log%2569n". To such a request the first rule for each reading applies, mostly the same one, and it is not
+// excluded. So no client passes a strict rule by spelling the path so that a lenient one matches, or none. If two rules
+// have patterns that differ only in case, both apply.
 type RuleSet struct {
 	cfg   RuleSetConfig             // never changes after NewRuleSet
-	table atomic.Pointer[ruleTable] // what a request is judged by to its end
-	mu    sync.Mutex                // taken by those who change the table, one after the other
+	table atomic.Pointer[ruleTable] // a request uses the same table to its end
+	mu    sync.Mutex                // held while the table is changed
 }
 
-// NewRuleSet returns a set of these plans, rules and exclusions; see [RuleSet.Replace] for the form of
-// all, and the error. Nil rules are those of [DefaultRules], with their plans where none of plans has
-// the name, and with their exclusions if exclude is nil. A list of no rules is none.
+// NewRuleSet returns a set of these plans, rules and exclusions; see [RuleSet.Replace] for their form, and for the
+// errors. Nil rules means those of [DefaultRules], with the default plans whose names plans does not have, and with the
+// default exclusions if exclude is nil. An empty list of rules means no rules.
 func NewRuleSet(cfg RuleSetConfig, plans []Plan, rules []Rule, exclude []string) (*RuleSet, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -154,7 +155,7 @@ func NewRuleSet(cfg RuleSetConfig, plans []Plan, rules []Rule, exclude []string)
 
 func (cfg *RuleSetConfig) check() error {
 	for i, p := range cfg.Trusted {
-		if unmapPrefix(p).Bits() <= 0 { // less than 0 is that of no prefix
+		if unmapPrefix(p).Bits() <= 0 { // negative for an invalid prefix
 			return fmt.Errorf("the prefix Trusted[%d] is %v: name the proxies, since who is trusted may say that he is anybody", i, p)
 		}
 	}
@@ -171,22 +172,22 @@ func (cfg *RuleSetConfig) check() error {
 	return nil
 }
 
-// Replace puts these plans, rules and exclusions in the place of all others, or, if it returns an error,
-// none. An exclusion is a pattern of paths, with a method before it if it is for one only: "OPTIONS
-// /**". It excludes only requests whose path can be read in one way. Errors tell the place, as
-// `rules[2].path`; those about plans and rules are an [ErrInvalidPlan] or an [ErrInvalidRule].
+// Replace replaces all plans, rules and exclusions by these or, if it returns an error, none. An exclusion is a pattern
+// of paths, with a method before it if it is for one method only: "OPTIONS /**". It excludes only requests whose path
+// can be read in one way. Errors name the place, as `rules[2].path`; those about plans and rules match [ErrInvalidPlan]
+// or [ErrInvalidRule].
 //
-// Of a rule that keeps its name and Concurrency, requests under way go on to count.
+// If a rule keeps its name and Concurrency, requests in flight still count.
 func (s *RuleSet) Replace(plans []Plan, rules []Rule, exclude []string) error {
 	return s.change(func(d *draft) error { *d = draft{plans, rules, exclude}; return nil }, nil)
 }
 
-// Plans is all plans, in the order in which they came. The slice is the caller's.
+// Plans returns all plans in their order. The slice is the caller's.
 func (s *RuleSet) Plans() []Plan { return slices.Clone(s.planSet().plans) }
 
 func (s *RuleSet) planSet() *planSet { return s.table.Load().plans }
 
-// draft is limits that are being changed. Its slices are its own.
+// draft is a copy of a set's plans, rules and exclusions that is being changed. Its slices are its own.
 type draft struct {
 	plans   []Plan
 	rules   []Rule
@@ -217,7 +218,7 @@ func (d *draft) put(r Rule, before string) error {
 		d.rules[at] = r
 		return nil
 	}
-	if at >= 0 { // it moves
+	if at >= 0 { // the rule moves
 		d.rules = slices.Delete(d.rules, at, at+1)
 	}
 	to := len(d.rules)
@@ -240,13 +241,13 @@ func (d *draft) remove(name string) error {
 	return nil
 }
 
-// conflictError is a change that is right by itself but not beside the rules there are.
+// conflictError is the error of a change that is valid by itself but contradicts the other plans and rules.
 type conflictError struct{ error }
 
 func (e *conflictError) Unwrap() error { return e.error }
 
-// change puts what do makes of the present limits in their place, all at once, after keep, if it is not
-// nil, has kept them. If one of them fails, nothing has changed.
+// change calls do with a draft of the present set, calls keep, if it is not nil, to save the result, and then puts all
+// of it in force at once. If one of them fails, nothing changes.
 func (s *RuleSet) change(do func(*draft) error, keep func(*ruleTable) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,18 +273,18 @@ func (s *RuleSet) change(do func(*draft) error, keep func(*ruleTable) error) err
 	return err
 }
 
-// DefaultRules is what an API with accounts needs to begin with, and a pattern for one's own: plans,
-// rules in their order, and what costs nothing. The slices are the caller's.
+// DefaultRules returns what an API with accounts needs to begin with, and an example for rules of one's own: plans,
+// rules in their order, and exclusions. The slices are the caller's.
 //
 //	path                rule        at most         per
 //	/api/auth/login     login       5 in a minute   address
 //	/api/auth/register  register    3 in an hour    address
-//	/api/blog/**        blog-write  10 in a minute  user, for what changes something
-//	/api/**             api         100 in a minute user, or address of who has none
+//	/api/blog/**        blog-write  10 in a minute  user, for methods that change something
+//	/api/**             api         100 in a minute user, or address for requests without a user
 //
-// All are sliding windows: around the border of two fixed ones there would be twice as many guesses
-// at a password. For the same reason the first two are closed when the store does not answer. They
-// count by the address because who logs in is no user yet.
+// All are sliding windows: around the border of two fixed ones twice as many guesses at a password would be allowed.
+// For the same reason the first two deny when the store does not answer. They count by the address because a client
+// that logs in has no user yet.
 func DefaultRules() (plans []Plan, rules []Rule, exclude []string) {
 	plans = []Plan{
 		{Name: "login", Kind: KindSlidingWindow, Capacity: 5, Window: time.Minute},
@@ -300,6 +301,6 @@ func DefaultRules() (plans []Plan, rules []Rule, exclude []string) {
 		},
 		{Name: "api", Path: "/api/**", Key: "user", Plans: []string{"api"}},
 	}
-	// Probes of whether it lives must not be what it dies of, and streams are one request for hours.
+	// Health checks must not fail because of a limit, and a stream is one request for hours.
 	return plans, rules, []string{"/api/health", "/api/health/stream", "/api/traces/stream"}
 }

@@ -17,38 +17,38 @@ import (
 )
 
 const (
-	// lostAfter is how many decisions in a row have to stay undecided, each asked for after the one
-	// before had, until the store counts as out of reach. Those that were under way together say
-	// the same thing once: a burst that is served late is no loss.
+	// lostAfter is how many decisions in a row must stay undecided until the store counts as out of reach, each begun
+	// after the one before was known to be undecided. Decisions in flight together count once: a burst that is answered
+	// late is no outage.
 	lostAfter = 3
 
-	// retryPause is the time between two questions whether the store is back.
+	// retryPause is the time between two attempts to find out whether the store answers again.
 	retryPause = 500 * time.Millisecond
 
-	// chargers is how many accounts are charged at a time, so that a store that is far away has
-	// thousands of them in seconds.
+	// chargers is how many accounts are charged at the same time, so that thousands of them reach a store that is far
+	// away within seconds.
 	chargers = 64
 
-	// maxCombos is how many combinations of plans are kept ready. They come from rules, of which
-	// there are fewer; others are made anew each time.
+	// maxCombos is how many combinations of plans are cached. They come from rules, of which there are fewer; further
+	// ones are made anew for each decision.
 	maxCombos = 1024
 )
 
-// standby is how the keys of one part of the store are decided while that part is out of reach: by
-// the fallback. What it grants it also keeps, as accounts under plans of their own, so that what is
-// charged to the store when it is back is what of it counts then.
+// standby has the fallback decide for the keys of one part of the store while that part is out of reach. The fallback
+// also keeps an account of what it granted, under plans made for this (see [Plan.owed]), so that when the store is back
+// it is charged what still counts of that.
 type standby struct {
 	away atomic.Bool // set with mu held
 	miss atomic.Int32
 
 	mu      sync.Mutex // guards what follows
-	missed  time.Time  // when the last of the undecided was
+	missed  time.Time  // when the last undecided decision became known
 	since   time.Time
-	decided int64 // since then, by the fallback
+	decided int64 // decisions of the fallback since then
 	granted int64
 }
 
-// partOf is the standby of a key. A repository of several parts has a method Part.
+// partOf returns the standby of a key. A repository of several parts has a method Part.
 func (a *Admitter) partOf(key string) *standby {
 	if a.part == nil {
 		return &a.standbys[0]
@@ -56,12 +56,13 @@ func (a *Admitter) partOf(key string) *standby {
 	return &a.standbys[a.part(key)%len(a.standbys)]
 }
 
-// undecided reports whether the store may have charged all the same.
+// undecided reports whether the store may have charged the tokens despite the error.
 func undecided(err error) bool {
 	return (errors.Is(err, ErrUndecided) || errors.Is(err, context.DeadlineExceeded)) && !errors.Is(err, ErrNotCharged)
 }
 
-// answered notes that the store is there, and keeps the fallback warm. That the fallback may deny is no matter.
+// answered notes that the store answers, and charges the fallback too, to keep it warm. Whether the fallback would deny
+// does not matter.
 func (a *Admitter) answered(ctx context.Context, s *standby, req *Request, res *Result) {
 	if s.miss.Load() != 0 {
 		s.miss.Store(0)
@@ -69,15 +70,15 @@ func (a *Admitter) answered(ctx context.Context, s *standby, req *Request, res *
 	if a.cfg.Fallback == nil || !res.Allowed || req.Tokens == 0 {
 		return
 	}
-	if plans, err := a.combos.of(req.set, req.Plans); err == nil { // they were found before
+	if plans, err := a.combos.of(req.set, req.Plans); err == nil { // err is nil: the plans were found before
 		_, _ = a.fallBack(ctx, req, &plans)
 	}
 }
 
-// unanswered decides about a question that the store was asked at an instant and did not answer. That nothing was
-// charged means that the store is out of reach. That nobody knows means it when it happens again and again; until then
-// the request is kept out if there is a fallback, because what that granted would add to what the store may have granted
-// in its answer.
+// unanswered decides a request for which the store, called at the time asked, returned err. If nothing was charged, the
+// store is out of reach. If it is not known whether something was charged, the store is out of reach only when that
+// happens several times in a row. Until then, if there is a fallback, the request is denied: a grant of the fallback
+// would come on top of what the store may have granted.
 func (a *Admitter) unanswered(ctx context.Context, s *standby, req *Request, res *Result, asked time.Time, err error) {
 	a.failures.Add(1)
 	if !errors.Is(err, ErrNoVerdict) && (!undecided(err) || s.missedBy(asked, a.cfg.Clock.Now())) {
@@ -93,7 +94,7 @@ func (a *Admitter) unanswered(ctx context.Context, s *standby, req *Request, res
 	}
 }
 
-// without decides while the store is out of reach. It is not ok if it is not.
+// without decides while the store is out of reach. It returns false if the store is in reach again.
 func (a *Admitter) without(ctx context.Context, s *standby, req *Request, res *Result) (ok bool) {
 	if a.cfg.Fallback != nil && a.onError(req) != FailClosed && a.decideHere(ctx, s, req, res) {
 		return true
@@ -111,12 +112,13 @@ func (a *Admitter) onError(req *Request) OnError {
 	return req.OnError
 }
 
-// keptOut is a denial for want of an answer.
+// keptOut returns a denial for want of an answer.
 func keptOut(p *Plan, why Reason) Result {
 	return Result{Limit: p.Capacity, Plan: p.Name, Reason: why, Wait: failClosedWait}
 }
 
-// fail is the decision when nothing answers. Open, it tells no remaining tokens: nobody knows of any.
+// fail decides when neither store nor fallback answers. If it allows, the Result has no remaining tokens, because their
+// number is not known.
 func (a *Admitter) fail(p *Plan, how OnError) Result {
 	if how == FailClosed || how == "" && a.cfg.OnError == FailClosed {
 		a.closed.Add(1)
@@ -126,8 +128,8 @@ func (a *Admitter) fail(p *Plan, how OnError) Result {
 	return Result{Limit: p.Capacity, Plan: p.Name, Allowed: true, Reason: ReasonFailOpen}
 }
 
-// missedBy notes that a decision asked for at an instant stayed undecided, and reports whether the
-// store is out of reach.
+// missedBy notes that a decision begun at the time asked stayed undecided, and reports whether the store now counts as
+// out of reach.
 func (s *standby) missedBy(asked, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +140,8 @@ func (s *standby) missedBy(asked, now time.Time) bool {
 	return s.miss.Load() >= lostAfter
 }
 
-// leave has the part decided here from now on, until the store has answered again and has been
-// charged what was granted meanwhile.
+// leave has the fallback decide for the part from now on, until the store answers again and has been charged what was
+// granted meanwhile.
 func (a *Admitter) leave(ctx context.Context, s *standby, req *Request, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,8 +161,9 @@ func (a *Admitter) leave(ctx context.Context, s *standby, req *Request, cause er
 	})
 }
 
-// settle charges the store what was granted here, and then has it decide again. It is not ok if the store went away
-// meanwhile. Decisions go on here while it charges; only for what was granted meanwhile do they wait.
+// settle charges the store what the fallback granted, and then has the store decide again. It returns false if the
+// store went out of reach meanwhile. Decisions of the fallback go on during the first charging; only while the rest is
+// charged, which was granted during the first, do they wait.
 func (a *Admitter) settle(s *standby) (ok bool) {
 	s.mu.Lock()
 	debts := a.debtsLocked(s)
@@ -180,29 +183,29 @@ func (a *Admitter) settle(s *standby) (ok bool) {
 	return true
 }
 
-// debt is tokens of a plan that were granted to a key here, and that the store was not charged yet.
+// debt is a number of tokens of a plan that the fallback granted to a key and that the store has not been charged yet.
 type debt struct {
 	key  string
 	plan Plan
 	n    int64
 }
 
-// owed is the plan under which the fallback keeps what it granted of p. What flows into a bucket is
-// this process's part of it, since the others have accounts of theirs. No name of a plan has a slash.
+// owed returns the plan under which the fallback keeps what it granted of p. A bucket refills at this process's share
+// of the rate, since each process has an account of its own. No plan has such a name, because names contain no slash.
 func (p Plan) owed(share float64) Plan {
 	p.Name = "owed/" + p.Name
 	p.TokensPerSecond *= share
 	return p
 }
 
-// debtsLocked takes what was granted out of the fallback's accounts.
+// debtsLocked removes what was granted from the fallback's accounts and returns it.
 func (a *Admitter) debtsLocked(s *standby) (debts []debt) {
 	plans, local := a.cfg.Rules.Plans(), a.cfg.Fallback
 	if local == nil {
 		return nil
 	}
 	owed := a.owedOf(plans)
-	_ = local.Keys(a.life, owed, func(key string) bool { // a fallback that fails has nothing to tell
+	_ = local.Keys(a.life, owed, func(key string) bool { // if the fallback fails, no debts are known
 		for i := range plans {
 			if a.partOf(key) != s {
 				return true
@@ -226,7 +229,7 @@ func (a *Admitter) owedOf(plans []Plan) []Plan {
 	return owed
 }
 
-// owe notes that n tokens were granted, or as many as the account has room for.
+// owe notes that n tokens were granted, or as many as the account holds.
 func (a *Admitter) owe(key string, owed []Plan, n int64) {
 	for n > 0 {
 		res, err := a.cfg.Fallback.Take(a.life, key, owed, n)
@@ -237,7 +240,7 @@ func (a *Admitter) owe(key string, owed []Plan, n int64) {
 	}
 }
 
-// chargeAll charges debts, and notes anew those that the store did not take.
+// chargeAll charges debts, and notes again those that the store did not take.
 func (a *Admitter) chargeAll(debts []debt) (ok bool) {
 	var failed atomic.Bool
 	var all errgroup.Group
@@ -251,12 +254,12 @@ func (a *Admitter) chargeAll(debts []debt) (ok bool) {
 			return nil
 		})
 	}
-	_ = all.Wait() // which has no error
+	_ = all.Wait() // the error is always nil
 	return !failed.Load()
 }
 
-// chargeOne charges a debt, or as much of it as the store has left. A charge whose answer was
-// lost is not repeated: the store was there just before it.
+// chargeOne charges a debt, or as much of it as the store has left. A charge whose answer was lost is not repeated and
+// counts as done: the store answered just before.
 func (a *Admitter) chargeOne(d debt) bool {
 	for d.n > 0 {
 		res, err := a.take(a.life, d.key, []Plan{d.plan}, d.n)
@@ -273,7 +276,7 @@ func (a *Admitter) chargeOne(d debt) bool {
 
 func (a *Admitter) now() Micros { return MicrosOf(a.cfg.Clock.Now()) }
 
-// decideHere decides by the fallback, while the part is out of reach. It is not ok if it is not, or
+// decideHere has the fallback decide while the part is out of reach. It returns false if the part is in reach again, or
 // if the fallback fails.
 func (a *Admitter) decideHere(ctx context.Context, s *standby, req *Request, res *Result) (ok bool) {
 	s.mu.Lock()
@@ -282,7 +285,7 @@ func (a *Admitter) decideHere(ctx context.Context, s *standby, req *Request, res
 		return false
 	}
 	plans, err := a.combos.of(req.set, req.Plans)
-	if err != nil { // they were found before
+	if err != nil { // cannot happen: the plans were found before
 		return false
 	}
 	r := a.inTurn(&plans, req.Tokens)
@@ -303,8 +306,8 @@ func (a *Admitter) decideHere(ctx context.Context, s *standby, req *Request, res
 	return true
 }
 
-// inTurn denies by a plan of which this process has less than a token per window, while it is not its
-// turn, and tells the next one.
+// inTurn denies if the process's share of a plan is less than one token per window and it is not the process's turn.
+// The Result has the time until the next turn.
 func (a *Admitter) inTurn(plans *combo, n int64) (res Result) {
 	res.Allowed = true
 	for i, cycle := range plans.cycles {
@@ -318,8 +321,9 @@ func (a *Admitter) inTurn(plans *combo, n int64) (res Result) {
 	return res
 }
 
-// turn is how long it is until the process has a turn at a plan of such a cycle. Processes whose numbers follow each
-// other have theirs one after the other, so that together they grant no more in a window than the whole plan does.
+// turn returns how long it is until the process's next turn at a plan of which it has one window in cycle. Processes
+// with successive numbers have successive turns, so that together they grant no more in a window than the whole plan
+// does.
 func (a *Admitter) turn(part *Plan, cycle int64) time.Duration {
 	length, now := part.micros(), a.now()
 	start := startOf(now, length)
@@ -329,8 +333,8 @@ func (a *Admitter) turn(part *Plan, cycle int64) time.Duration {
 	return max(0, (start + windows*length - now).duration())
 }
 
-// fallBack asks the fallback for this process's share. Who asks for more at once than the share can
-// hold is charged all of it: the store would have let him in.
+// fallBack has the fallback decide by this process's share of the plans. A request for more tokens than the share can
+// hold, but not more than the plan, is charged the whole share: the store would have allowed it.
 func (a *Admitter) fallBack(ctx context.Context, req *Request, plans *combo) (Result, error) {
 	tokens := req.Tokens
 	for i, p := range plans.whole {
@@ -345,27 +349,27 @@ func (a *Admitter) fallBack(ctx context.Context, req *Request, plans *combo) (Re
 	return res, err
 }
 
-// combo is the plans of a decision. It never changes, so that a store may keep the slices beyond it.
+// combo has the plans of a decision. It never changes, so that a store may keep the slices after the decision.
 type combo struct {
 	whole  []Plan
-	shares []Plan  // this process's parts of them
-	cycles []int64 // in how many windows the process has one turn at its part; 1 for in each
-	owed   []Plan  // under which the fallback keeps what it granted of them
+	shares []Plan  // this process's shares of them
+	cycles []int64 // the process has one turn in this many windows; 1 means that its share counts in each
+	owed   []Plan  // the plans under which the fallback keeps what it granted
 }
 
-// combos keeps combinations of plans, so that a decision looks up and makes nothing.
+// combos caches combinations of plans, so that a decision allocates nothing.
 type combos struct {
 	share float64                  // zero without a fallback
 	known atomic.Pointer[comboSet] // nil means none
 }
 
-// comboSet is those of one set of plans. It never changes.
+// comboSet has the combinations of one set of plans, by their names. It never changes.
 type comboSet struct {
 	set     *planSet
 	byNames map[string]combo
 }
 
-// of is the plans of these names in set, each once. Its error wraps ErrUnknownPlan.
+// of returns the plans of these names in set, each once. Its error wraps ErrUnknownPlan.
 func (c *combos) of(set *planSet, names []string) (made combo, err error) {
 	if len(names) == 1 && c.share == 0 {
 		i, ok := set.index[names[0]]
@@ -377,7 +381,7 @@ func (c *combos) of(set *planSet, names []string) (made combo, err error) {
 	var room [256]byte
 	key := append(room[:0], byte(len(names)))
 	for _, name := range names {
-		key = append(append(key, name...), ' ') // which is in no plan's name
+		key = append(append(key, name...), ' ') // no plan's name contains a space
 	}
 	known := c.known.Load()
 	if known == nil || known.set != set {
@@ -399,7 +403,7 @@ func (c *combos) of(set *planSet, names []string) (made combo, err error) {
 			}
 		}
 	}
-	if len(known.byNames) < maxCombos { // of two that are added at once one is made again later
+	if len(known.byNames) < maxCombos { // of two added at the same time one may be lost, and is made again later
 		next := &comboSet{set, maps.Clone(known.byNames)}
 		if next.byNames == nil {
 			next.byNames = map[string]combo{}
@@ -410,12 +414,12 @@ func (c *combos) of(set *planSet, names []string) (made combo, err error) {
 	return made, nil
 }
 
-// shareOf is a part of a plan, which in each whole window, or in the time in which a bucket fills,
-// grants no more than that part. Of less than one token it is one in such a window, and the process
-// has its turn in one of cycle windows only.
+// shareOf returns the given share of a plan: it grants no more than that share in each window, or in the time in which
+// a bucket fills. If the share is less than one token, the part grants one token in such a window, and the process has
+// a turn in only one of cycle windows.
 func (p Plan) shareOf(share float64) (part Plan, cycle int64) {
 	tokens := float64(p.Capacity) * share
-	if whole := math.Floor(tokens * (1 + 1e-9)); whole >= 1 { // 100 × (1/3) × 3 is 100
+	if whole := math.Floor(tokens * (1 + 1e-9)); whole >= 1 { // rounding must not lose a token: 100 × (1/3) × 3 is 100
 		p.Capacity = int64(whole)
 		if p.TokensPerSecond > 0 {
 			p.TokensPerSecond = max(minRate, p.TokensPerSecond*share)

@@ -16,25 +16,26 @@ import (
 )
 
 const (
-	// shards is how many locks there are for what is remembered: so many that few processors meet at one.
+	// shards is how many locks protect what is remembered: so many that processors seldom wait for the same one.
 	shards = 16
 
-	// trust is for how long a state is believed. Redis may be set right by hand, or a key removed by
-	// another process; after a minute it is asked again.
+	// trust is how long a remembered state is believed. Somebody may repair Redis by hand, or another process may
+	// remove a key; after a minute Redis is asked again.
 	trust = time.Minute
 
-	// perKey is how many plans, and how many lists of them, are remembered of a key. Rules ask for a key
-	// by a few; beyond these the oldest is forgotten.
+	// perKey is how many plans, and how many lists of plans, are remembered of a key. Rules use a few for each key;
+	// beyond this number the oldest is forgotten.
 	perKey = 8
 
-	// flightParts is how many departures fit into a deadline: who comes while a question about the same
-	// is under way goes with all who have come, when that has landed, or after this part of the deadline.
+	// flightParts is how many departures fit into a deadline. A caller that arrives while a command about the same key
+	// and plans is in flight waits, and departs together with all others that wait: when that command has its reply, or
+	// after this part of the deadline.
 	flightParts = 16
 )
 
-// local is what is remembered here of keys, and who asks about them. Of keys that nobody asks about only
-// those are remembered that were denied or have leases, and of these those were forgotten first that were
-// not asked about for longest: that costs a trip, and the rest of a lease.
+// local has what this process remembers of keys, and the callers that wait for decisions about them. Of keys without a
+// command in flight, it remembers only those that were denied or have leases. If there are too many of these, it
+// forgets those first that were not used for longest, at the cost of another trip and of the rest of a lease.
 type local struct {
 	seed   maphash.Seed
 	shards [shards]shard
@@ -43,8 +44,8 @@ type local struct {
 type shard struct {
 	mu      sync.Mutex                     // guards what follows, and the entries
 	keys    *simplelru.LRU[string, *entry] // nil if nothing is remembered
-	aloft   map[string]*entry              // those about which questions are under way, and that are not in keys
-	removed uint64                         // grows with every Remove: what was asked before it is not learned after it
+	aloft   map[string]*entry              // keys with commands in flight that are not in keys
+	removed uint64                         // grows with every Remove: a reply to a command sent before it is not remembered
 }
 
 type entry struct {
@@ -52,53 +53,53 @@ type entry struct {
 	lines []*line
 }
 
-// line is those who ask for tokens of the same plans of a key, and the lease: tokens that were charged already.
+// line has the callers that want tokens of the same plans of a key, and the lease: tokens that are charged already.
 type line struct {
 	plans   []admission.Plan
-	flying  int     // questions under way
-	waiting []*seat // for one token each, in the order in which they came
+	flying  int     // commands in flight
+	waiting []*seat // callers that want one token each, in the order in which they arrived
 
-	until clock.Instant // when what is left of the lease is dropped
+	until clock.Instant // when the rest of the lease is dropped
 	left  int64
-	used  int64 // since it began, by the question that brought it too
-	size  int64 // what is asked for at a time; 1 while it is not asked often enough to pay
+	used  int64 // tokens used since it began, including those of the command that brought it
+	size  int64 // tokens to take at a time; 1 if the key is used too seldom for a lease
 
-	// states are those after what was used, as if the rest had not been charged yet. By them headers tell
-	// what is left; only others' use is missing.
+	// states are the states after what was used, as if the rest of the lease had not been charged. Headers tell by them
+	// what is left; only the use by other processes is missing.
 	states []admission.State
 	sight
 }
 
 type seat struct {
 	n    int64
-	gone bool          // guarded by the shard's lock until it departs
-	done chan struct{} // closed when what follows is there
+	gone bool          // the caller has left; guarded by the shard's lock until the seat departs
+	done chan struct{} // closed when the following fields are set
 
 	res   admission.Result
 	err   error
-	again bool // it has to ask once more, by itself
+	again bool // the caller has to send a command of its own
 }
 
-// sight is a server's time, and when it was that time here: somewhere in between.
+// sight is a time of the server's clock, and the local interval in which it was read.
 type sight struct {
 	server         admission.Micros
 	sent, received clock.Instant
 }
 
-// latest is the server's time at now, or less. The clocks of computers are slewed by up to 500 parts in
-// a million; a thousand cover both.
+// latest returns an upper bound of the server's time at now. The clocks of computers are slewed by up to 500 parts in a
+// million; a thousand cover both clocks.
 func (s sight) latest(now clock.Instant) admission.Micros {
 	passed := now.Sub(s.sent)
 	return s.server + admission.Micros((passed+passed>>10)/time.Microsecond) + 1
 }
 
-// earliest is the server's time at now, or more.
+// earliest returns a lower bound of the server's time at now.
 func (s sight) earliest(now clock.Instant) admission.Micros {
 	return s.server + admission.Micros(now.Sub(s.received)/time.Microsecond)
 }
 
-// known is the state of a plan when it was last asked about. Others may have taken since, and nobody
-// gives back, so at most this much is there.
+// known is the state of a plan when the server last told it. Other processes may have taken tokens since, and none
+// gives any back, so that no more than this is left.
 type known struct {
 	plan   string
 	window bool
@@ -111,7 +112,7 @@ func (l *local) init(keys int) {
 	for i := range l.shards {
 		l.shards[i].aloft = map[string]*entry{}
 		if keys > 0 {
-			// Its error is for a size that is not above zero.
+			// The error is nil, because the size is above zero.
 			l.shards[i].keys, _ = simplelru.NewLRU[string, *entry](max(1, keys/shards), nil)
 		}
 	}
@@ -138,7 +139,8 @@ func (sh *shard) entryLocked(key string) *entry {
 	return sh.aloft[key]
 }
 
-// line is that of a list of plans, made if there is none. Plans whose numbers were replaced are another list.
+// line returns the line for a list of plans, and makes it if there is none. Plans whose numbers were changed are
+// another list.
 func (e *entry) line(plans []admission.Plan) *line {
 	for _, l := range e.lines {
 		if slices.Equal(l.plans, plans) {
@@ -153,11 +155,11 @@ func (e *entry) line(plans []admission.Plan) *line {
 	return l
 }
 
-// takeHere decides by what is remembered if that is enough, and asks if not: at once, or, while a
-// question about the same is under way, together with others.
+// takeHere decides by what is remembered, if that suffices. Otherwise it sends a command: at once or, while a command
+// about the same key and plans is in flight, together with other callers.
 func (r *Repository) takeHere(ctx context.Context, key string, plans []admission.Plan, n int64) (admission.Result, error) {
 	now, sh := r.instant(), r.local.shard(key)
-	if n == 0 { // a look wants what is true now
+	if n == 0 { // a look must return the present state
 		s := &seat{}
 		r.fly(ctx, key, nil, plans, 0, s)
 		return s.res, s.err
@@ -194,12 +196,12 @@ func (r *Repository) takeHere(ctx context.Context, key string, plans []admission
 	return r.sit(ctx, sh, key, l, s, first)
 }
 
-// sit waits for the answer. The first of those who wait sees to it that they depart. Who leaves before
-// that is not asked for.
+// sit waits for the answer. The first caller that waits starts the departure of all who wait. No token is requested for
+// a caller that leaves before.
 func (r *Repository) sit(ctx context.Context, sh *shard, key string, l *line, s *seat, first bool) (admission.Result, error) {
 	var next <-chan time.Time
 	if first {
-		timer := clock.System().NewTimer(r.cfg.Deadline / flightParts) // deadlines are the system's
+		timer := clock.System().NewTimer(r.cfg.Deadline / flightParts) // deadlines use the system clock
 		defer timer.Stop()
 		next = timer.C()
 	}
@@ -226,7 +228,7 @@ func (r *Repository) sit(ctx context.Context, sh *shard, key string, l *line, s 
 	}
 }
 
-// departLocked has those be asked for, in the background, who wait when that has begun.
+// departLocked starts, in the background, a command for the callers that wait by the time it is sent.
 func (r *Repository) departLocked(sh *shard, key string, l *line) {
 	if len(l.waiting) == 0 {
 		return
@@ -258,9 +260,9 @@ func (r *Repository) departLocked(sh *shard, key string, l *line) {
 	}
 }
 
-// fly asks the server for the tokens of one seat, or for one token for each of several, and for more if
-// they are there, up to most; it gives the tokens to the first of the seats, and remembers what was told.
-// Without a line it only asks.
+// fly sends a command for the tokens of one seat, or for one token for each of several seats, and for more, up to most,
+// if the server has them. It gives the tokens to the first of the seats and remembers the states in the reply. Without
+// a line it does not touch a lease.
 func (r *Repository) fly(ctx context.Context, key string, l *line, plans []admission.Plan, most int64, seats ...*seat) {
 	sh := r.local.shard(key)
 	sh.mu.Lock()
@@ -277,7 +279,7 @@ func (r *Repository) fly(ctx context.Context, key string, l *line, plans []admis
 			if took {
 				left -= s.n
 			}
-			// Rounding may have the script take fewer than there are for several.
+			// For several seats, rounding may make the script take fewer tokens than there are.
 			s.again = s.res.Allowed && !took && i > 0
 			if s.res.Allowed != took && !s.again {
 				s.err = fmt.Errorf("redis: %s took %d of %d tokens, and should not have decided so", plans[0].Name, a.taken, most)
@@ -300,7 +302,7 @@ func (r *Repository) fly(ctx context.Context, key string, l *line, plans []admis
 	}
 }
 
-// landLocked ends a question: those who came meanwhile have what the lease has, or depart.
+// landLocked ends a command: callers that arrived meanwhile get what the lease has, or depart.
 func (r *Repository) landLocked(sh *shard, key string, l *line) {
 	if l.flying--; l.flying > 0 {
 		return
@@ -321,8 +323,8 @@ func (r *Repository) landLocked(sh *shard, key string, l *line) {
 	}
 }
 
-// learnLocked remembers the states of a key that was denied, has a lease or is remembered already. That
-// those are few keeps keys within their limit from pushing the others out.
+// learnLocked remembers the states of a key that was denied, has a lease or is remembered already. These are few, so
+// that keys within their limits do not displace them.
 func (r *Repository) learnLocked(sh *shard, key string, l *line, plans []admission.Plan, a *answer, t sight) {
 	if sh.keys == nil {
 		return
@@ -345,8 +347,8 @@ func (r *Repository) learnLocked(sh *shard, key string, l *line, plans []admissi
 	}
 }
 
-// set puts k in the place of what was known of its plan. If a trip that was sent later has landed before,
-// less is known now than could be, and nothing wrong.
+// set replaces what was known of k's plan. If the reply to a command that was sent later came before k, the older state
+// replaces a newer one; that is less exact, and not wrong.
 func (e *entry) set(k known) {
 	at := slices.IndexFunc(e.known, func(o known) bool { return o.plan == k.plan })
 	if at >= 0 {
@@ -359,9 +361,9 @@ func (e *entry) set(k known) {
 	e.known = append(e.known, k)
 }
 
-// denies is the decision if one of the plans is known to deny. All must be known, for the one with the
-// longest wait is told. It is decided at the latest time that it can be at the server, and told for the
-// earliest, so that no wait is too short.
+// denies returns a decision if one of the plans is known to deny. All plans must be known, because the Result is that
+// of the plan with the longest wait. Whether a plan denies is decided at the latest time that the server's clock may
+// show, and the wait is computed from the earliest, so that no wait is too short.
 func (e *entry) denies(plans []admission.Plan, now clock.Instant, n int64) (tightest admission.Result, denies bool) {
 	for i := range plans {
 		p := &plans[i]
@@ -380,7 +382,7 @@ func (e *entry) denies(plans []admission.Plan, now clock.Instant, n int64) (tigh
 	return tightest, denies && !tightest.Allowed
 }
 
-// largest is how many tokens a lease of plans may have: what flows in while it lasts, and so little of a
+// largest returns how many tokens a lease of plans may have: what flows in while it lasts, and so little of each
 // capacity that all processes together hold half of it at most.
 func (r *Repository) largest(plans []admission.Plan) int64 {
 	if r.cfg.Lease == 0 {
@@ -399,13 +401,13 @@ func (r *Repository) largest(plans []admission.Plan) int64 {
 	return most
 }
 
-// lease charges n to the lease if it has so many.
+// lease takes n tokens from the lease if it has so many.
 func (l *line) lease(now clock.Instant, n int64) (res admission.Result, ok bool) {
 	if now >= l.until || l.left < n {
 		return res, false
 	}
 	res = admission.TakeAll(l.states, l.plans, l.earliest(now), n)
-	if !res.Allowed { // by a plan of which not even the tokens charged are there any more
+	if !res.Allowed { // a plan does not even have the tokens that were charged
 		return res, false
 	}
 	l.left -= n
@@ -413,13 +415,13 @@ func (l *line) lease(now clock.Instant, n int64) (res admission.Result, ok bool)
 	return res, true
 }
 
-// want is how many tokens the next lease is to have, of at most most.
+// want returns how many tokens the next lease should have, at most most.
 func (l *line) want(now clock.Instant, most int64) int64 {
 	if most < 2 {
 		return 1
 	}
 	size := l.used
-	if now < l.until { // it was used up early: at this pace it would have needed so many
+	if now < l.until { // it was used up early: at this pace it would have needed more
 		pace := float64(l.until.Sub(l.sent)) / float64(max(1, now.Sub(l.sent)))
 		size = int64(math.Ceil(min(float64(l.used)*pace, float64(2*max(l.size, 1)))))
 	}
@@ -427,12 +429,12 @@ func (l *line) want(now clock.Instant, most int64) int64 {
 	return l.size
 }
 
-// begin takes the place of the lease before. Time counts from when it was asked for, so that no token is
-// used later than a lease's length after it was charged, and in a fixed window none is used after its
-// end. states are those after what the question itself has used.
+// begin replaces the lease. Its time counts from when the command was sent, so that no token is used later than a
+// lease's length after it was charged, and none of a fixed window after the window's end. states are the states after
+// what the command's own callers have used.
 func (l *line) begin(length time.Duration, t sight, states []admission.State, left, used int64) {
 	if l.left > left && t.sent < l.until {
-		return // by one that asked for no more than it needed
+		return // the command was for its own callers only, and the present lease has more left
 	}
 	for i := range l.plans {
 		if p := &l.plans[i]; p.Kind == admission.KindFixedWindow {

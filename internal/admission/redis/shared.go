@@ -11,11 +11,12 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// foreignEvery is how often it is told that something else is in the place of a key of ours.
+// foreignEvery is how often it is logged that a key of ours holds something else.
 const foreignEvery = time.Minute
 
-// Shared is the repository as what counts the tokens of budgets that limiters share. It tells log which key is not
-// ours, if that is what is wrong: who has no tokens asks for nothing, and nobody would know why.
+// Shared returns the repository in the form in which limiters count the tokens of budgets that they share. If a key
+// holds something that is not ours, it logs that key: otherwise limiters would send no requests, and nobody would know
+// why.
 func (r *Repository) Shared(log *slog.Logger) ratelimit.SharedTokens {
 	return &shared{take: r.Take, now: r.cfg.Clock.Now, log: log}
 }

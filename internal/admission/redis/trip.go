@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	"crypto/sha1" // by which Redis names scripts; nothing is kept secret by it
+	"crypto/sha1" // Redis names scripts by it; no secret depends on it
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,28 +18,28 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// errBusy is for a question for which there was no place in time.
+// errBusy is returned if there was no free place to send a command in time.
 var errBusy = fmt.Errorf("too many questions are under way: %w: %w", admission.ErrNotCharged, admission.ErrNoVerdict)
 
 const (
-	// gates is how many parts there are of a cluster. Nodes have slots in long rows, so most
-	// sixteenths are of one node, and sixteen are few enough to open quickly.
+	// gates is into how many parts a cluster is divided. Nodes have ranges of slots, so that most sixteenths are of one
+	// node, and sixteen breakers are few enough to open quickly.
 	gates = 16
 
-	// slots is how many a cluster has, by the protocol.
+	// slots is the number of a cluster's slots, by the protocol.
 	slots = 1 << 14
 
-	// inFlight is how many questions are under way at a time at the first gate, which is the only one without a
-	// cluster, and inFlightEach at the others. The client queues 1024 on a connection and then blocks beyond any
-	// deadline, so all of them are fewer. A server decides about 100 in a millisecond.
+	// inFlight is how many commands may be in flight at the first gate, which is the only one without a cluster, and
+	// inFlightEach how many at each of the others. The client queues 1024 on a connection and then blocks beyond any
+	// deadline, so all of them together are fewer. A server decides about 100 in a millisecond.
 	inFlight     = 256
 	inFlightEach = 48
 
-	// hearing is how long after a reply the server is taken to be there. Connections seldom vanish
-	// within a second of use.
+	// hearing is how long after a reply the server is assumed to answer. Connections seldom vanish within a second of
+	// use.
 	hearing = time.Second
 
-	// silent is no instant, but before all of them.
+	// silent stands for no instant; it is before all instants.
 	silent int64 = math.MinInt64
 )
 
@@ -48,7 +48,7 @@ type gate struct {
 	heard  atomic.Int64 // the instant of the last reply, or silent
 }
 
-// gateOf is the gate of a stored key: in a cluster that of its slot, and else the first.
+// gateOf returns the gate of a stored key: in a cluster that of its slot, otherwise the first.
 func (r *Repository) gateOf(key string) *gate { return &r.gates[r.gateIndex(key)] }
 
 func (r *Repository) gateIndex(key string) int {
@@ -60,7 +60,7 @@ func (r *Repository) gateIndex(key string) int {
 	return int(cmd.Slot() % slots / (slots / gates))
 }
 
-// exchange asks q within the deadline, which begins when there is a connection.
+// exchange sends q and returns the answer within the deadline, which begins when there is a connection.
 func (r *Repository) exchange(parent context.Context, q question) (a answer, err error) {
 	c, err := r.link.connected(parent)
 	ctx, cancel := context.WithTimeout(parent, r.cfg.Deadline)
@@ -70,7 +70,7 @@ func (r *Repository) exchange(parent context.Context, q question) (a answer, err
 			return a, nil
 		}
 	}
-	var timeout net.Error // of a connection whose deadline was the context's
+	var timeout net.Error // of a connection whose deadline was that of the context
 	if errors.As(err, &timeout) && timeout.Timeout() && !errors.Is(err, context.DeadlineExceeded) {
 		err = fmt.Errorf("%w: %w", context.DeadlineExceeded, err)
 	}
@@ -92,7 +92,8 @@ func (r *Repository) exchange(parent context.Context, q question) (a answer, err
 	return answer{}, fmt.Errorf("redis: within %v: %w", r.cfg.Deadline, err)
 }
 
-// lost reports whether an error says neither that the question was not sent nor what the server answered.
+// lost reports whether err leaves open whether the command was executed: it says neither that it was not sent nor what
+// the server replied.
 func lost(err error) bool {
 	if answered := new(rueidis.RedisError); errors.As(err, &answered) {
 		return false
@@ -101,10 +102,10 @@ func lost(err error) bool {
 	return (!ok || op.Op != "dial") && !errors.Is(err, admission.ErrNotCharged)
 }
 
-// ForeignKeyError is that a key by which something is counted is that of something else. Until it is
-// deleted nothing that is counted by it is decided.
+// ForeignKeyError is returned if a key that should hold a count holds something else. Until the key is deleted, nothing
+// that is counted by it can be decided.
 type ForeignKeyError struct {
-	Key string // one of those of the question
+	Key string // the first such key of the command
 	err error
 }
 
@@ -114,11 +115,11 @@ func (e *ForeignKeyError) Error() string {
 
 func (e *ForeignKeyError) Unwrap() []error { return []error{e.err, admission.ErrNoVerdict} }
 
-// foreign finds out which key of a question is another's, if that is what a server has said. The script
-// reads them in their order, and so says it of the first.
+// foreign finds out which key of a question holds something else, if the server's reply said so. The script reads the
+// keys in their order, so that the reply is about the first such key.
 func (r *Repository) foreign(ctx context.Context, c *client, g *gate, q question, err error) error {
 	var answered *rueidis.RedisError
-	if !errors.As(err, &answered) || !strings.Contains(answered.Error(), "WRONGTYPE") { // where, depends on the version
+	if !errors.As(err, &answered) || !strings.Contains(answered.Error(), "WRONGTYPE") { // where the word stands depends on the server's version
 		return err
 	}
 	for _, key := range q.keys {
@@ -135,8 +136,8 @@ func scriptName() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// run asks the script, and if the server does not know it, sends it along at once: it has done nothing
-// yet. That goes the same way through a cluster, to the node that asked.
+// run runs the script. If the server does not know the script, run sends it along at once: nothing was done yet. In a
+// cluster that goes to the same node, which has the key.
 func (r *Repository) run(ctx context.Context, c *client, g *gate, q question) (answer, error) {
 	reply, err := r.do(ctx, c, g, c.B().Evalsha().Sha1(r.name).Numkeys(int64(len(q.keys))).Key(q.keys...).Arg(q.arg).Build()).ToString()
 	if answered, ok := rueidis.IsRedisErr(err); ok && answered.IsNoScript() {
@@ -149,10 +150,10 @@ func (r *Repository) run(ctx context.Context, c *client, g *gate, q question) (a
 	return decode(reply, q.plans)
 }
 
-// do sends one command when there is a place for it, and waits until ctx ends. The client keeps to ctx on a connection
-// that is there, but not always while it makes one to a server that is silent, or asks a cluster where slots are. So
-// unless the server has just been heard another goroutine waits for the client, and keeps the place as long. To do so
-// always would cost each decision two changes of goroutines, half a trip.
+// do sends one command when there is a place for it, and waits until ctx ends. The client obeys ctx on a connection
+// that exists, but not always while it connects to a server that is silent, or asks a cluster for its slots. So unless
+// the server has replied just before, another goroutine waits for the client, and holds the place for as long. Doing so
+// always would cost each decision two switches of goroutines, half a trip.
 func (r *Repository) do(ctx context.Context, c *client, g *gate, cmd rueidis.Completed) rueidis.RedisResult {
 	if err := r.enter(ctx, g); err != nil {
 		return rueidis.NewErrorResult(err)
@@ -174,7 +175,7 @@ func (r *Repository) do(ctx context.Context, c *client, g *gate, cmd rueidis.Com
 	}
 }
 
-// finish gives the place back, after it is known whether the server was heard: who gets the place should know.
+// finish releases the place after it has noted whether the server replied, so that whoever gets the place knows.
 func (r *Repository) finish(g *gate, res rueidis.RedisResult) rueidis.RedisResult {
 	heard := silent
 	if res.NonRedisError() == nil {

@@ -21,24 +21,24 @@ import (
 //go:embed take.lua
 var script string
 
-// serverTime in the place of a time stands for the server's.
+// serverTime, in place of a time, stands for the server's clock.
 const serverTime admission.Micros = -1
 
-// denied in the place of the tokens taken says that there were not enough.
+// denied, in place of the number of tokens taken, says that there were not enough.
 const denied = -1
 
-// storeKey is the key under which a plan is stored. The tag is what a cluster
-// hashes; without any byte it would be none.
+// storeKey returns the key under which a plan is stored. The part in braces is the tag that a cluster hashes; an empty
+// one would not count as a tag.
 func storeKey(plan, key string) string {
 	return storePrefix + plan + ":{" + escape(key) + "}"
 }
 
 const storePrefix = "rate_limiter:"
 
-// emptyTag stands for the empty key. No other ends in a bare %.
+// emptyTag stands for the empty key. No other tag is a bare %.
 const emptyTag = "%"
 
-// escape keeps braces out of a tag, which would end there, and is injective.
+// escape escapes braces, which would end the tag. It is injective.
 func escape(key string) string {
 	switch {
 	case key == "":
@@ -49,7 +49,7 @@ func escape(key string) string {
 	return strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace(key)
 }
 
-// keyOf is the key that [storeKey] has put into name, with its plan. It is not ok for a name of somebody else's.
+// keyOf returns the plan and the key from a name that [storeKey] made. ok is false for other names.
 func keyOf(name string) (plan, key string, ok bool) {
 	rest, ok := strings.CutPrefix(name, storePrefix)
 	if !ok {
@@ -65,7 +65,7 @@ func keyOf(name string) (plan, key string, ok bool) {
 	return plan, strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}").Replace(tag), true
 }
 
-// The kinds as the script tells them apart.
+// The kinds by the numbers that the script uses.
 const (
 	kindBucket byte = iota
 	kindFixed
@@ -75,12 +75,12 @@ const (
 type question struct {
 	key   string
 	plans []admission.Plan
-	keys  []string // under which the plans are stored
-	arg   string   // the rest, binary
+	keys  []string // the keys under which the plans are stored
+	arg   string   // all other arguments, binary
 }
 
-// ask is the question for least tokens, or more if they are there, up to most. The time is the
-// server's unless a test sets its own; then nothing expires while the test runs.
+// ask returns the question for at least least tokens and up to most. The time is the server's unless a test sets its
+// own; then nothing expires while the test runs.
 func ask(now admission.Micros, key string, plans []admission.Plan, least, most int64) question {
 	q := question{key: key, plans: plans, keys: make([]string, len(plans))}
 	b := make([]byte, 0, 24+25*len(plans))
@@ -114,7 +114,7 @@ func appendDouble(b []byte, f float64) []byte {
 	return binary.BigEndian.AppendUint64(b, math.Float64bits(f))
 }
 
-// answer is what the script replied: the states as they were before, at now, and the tokens taken of them, or denied.
+// answer is the script's reply: the states as they were before, at now, and the tokens taken from them, or denied.
 type answer struct {
 	now    admission.Micros
 	taken  int64
@@ -155,7 +155,7 @@ func (r *reader) integer() int64 { return int64(binary.BigEndian.Uint64(r.bytes(
 
 func (r *reader) double() float64 { return math.Float64frombits(binary.BigEndian.Uint64(r.bytes(8))) }
 
-// state is what was stored of a plan, or what stands for nothing.
+// state returns the stored state of a plan, or a fresh one if nothing was stored.
 func (r *reader) state(p *admission.Plan, now admission.Micros) admission.State {
 	switch r.bytes(1)[0] {
 	case 0:
@@ -175,18 +175,18 @@ func (r *reader) state(p *admission.Plan, now admission.Micros) admission.State 
 	return s
 }
 
-// link is the way to the servers. The client is made when it is first needed, because making it fails while they are
+// link connects to the servers. It makes the client when that is first needed, because making it fails while they are
 // down.
 type link struct {
 	option rueidis.ClientOption
 	client atomic.Pointer[client]
 	closed atomic.Bool
-	life   context.Context // of what runs in the background; ends with Close
+	life   context.Context // of everything that runs in the background; canceled by Close
 	end    context.CancelFunc
 
 	mu   sync.Mutex     // guards what follows
-	dial *dial          // under way; nil for none
-	work sync.WaitGroup // what Close waits for
+	dial *dial          // in progress; nil for none
+	work sync.WaitGroup // Close waits for it
 }
 
 type client struct {
@@ -194,9 +194,9 @@ type client struct {
 	cluster bool
 }
 
-// dial is the making of a client, for which all who need it wait.
+// dial is the making of a client; all callers that need the client wait for it.
 type dial struct {
-	done chan struct{} // closed after what follows is there
+	done chan struct{} // closed when the following fields are set
 	c    *client
 	err  error
 }
@@ -216,7 +216,8 @@ func (l *link) begin(f func(ctx context.Context)) bool {
 	return true
 }
 
-// connected is the client, made if there is none. While that fails, those who ask share one failure.
+// connected returns the client, and makes it if there is none. If making it fails, all callers that wait get the same
+// error.
 func (l *link) connected(ctx context.Context) (*client, error) {
 	if c := l.client.Load(); c != nil {
 		return c, nil
@@ -236,7 +237,7 @@ func (l *link) connected(ctx context.Context) (*client, error) {
 	}
 }
 
-// dialing is the dial under way, begun if there is none; nil if the link is closed.
+// dialing returns the dial in progress, and begins one if there is none. It returns nil if the link is closed.
 func (l *link) dialing() *dial {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -255,8 +256,9 @@ func (l *link) dialing() *dial {
 	return l.dial
 }
 
-// make makes the client, with the servers knowing the script, which would cost the first decision a second trip; one
-// that does not learn it is told with that. If the link was closed meanwhile it closes the client.
+// make makes the client and loads the script into the servers, which would otherwise cost the first decision a second
+// trip; a server where that fails gets the script with the first decision. If the link was closed meanwhile, make
+// closes the client.
 func (l *link) make(d *dial) {
 	defer close(d.done)
 	c, err := rueidis.NewClient(l.option)
