@@ -12,9 +12,9 @@ import (
 	"github.com/treadlight/crawl/internal/admission"
 )
 
-// hostileKeys are what strangers put into headers, and what stores give a meaning to:
-// hash tags, separators, wildcards, quotes, ends of strings and lines, broken UTF-8, and
-// keys that are equal to those who fold case, trim or normalize.
+// hostileKeys returns keys such as attackers put into headers, or that stores could interpret: hash tags, separators,
+// wildcards, quotes, ends of strings and lines, broken UTF-8, and keys that become equal if case is folded or text
+// trimmed or normalized.
 func hostileKeys() []string {
 	return []string{
 		"", " ", "  ", "a", "A", "a ", " a", "a\x00", "a\x00b", "\x00", "a\n", "a\r\nSET x 1", "a\tb",
@@ -25,7 +25,7 @@ func hostileKeys() []string {
 	}
 }
 
-// keysApart has each key use up its plan: all others must not notice.
+// keysApart uses up the plan of each key: the other keys must not be affected.
 func (s *suite) keysApart() {
 	keys := hostileKeys()
 	for _, p := range []admission.Plan{Bucket("b", 2, 1e-3), Sliding("s", 2, time.Hour)} {
@@ -81,7 +81,7 @@ func (s *suite) remove() {
 	s.removed("bob")
 }
 
-// keys are those that have used something of the plans, however they are written.
+// keys checks that Keys yields the keys that have used something of the plans, whatever characters they contain.
 func (s *suite) keys() {
 	p, q := Bucket("p", 1, 1e-6), Fixed("q", 1, time.Hour)
 	want := map[string]bool{"": true, "ann": true, "a:b": true, "{a}%7B": true, "%": true}
@@ -94,7 +94,7 @@ func (s *suite) keys() {
 	if err := s.repo.Keys(s.Context(), []admission.Plan{p}, func(key string) bool { got[key] = true; return true }); err != nil {
 		s.Fatalf("Keys = %v", err)
 	}
-	delete(got, "other") // which a repository may tell too
+	delete(got, "other") // a repository may yield it too
 	if !maps.Equal(got, want) {
 		s.Errorf("Keys = %v, want %v", got, want)
 	}
@@ -172,7 +172,8 @@ func (s *suite) oneAtOnce() {
 	}
 }
 
-// threeAtOnce names three plans in all orders: whoever locks or writes them one by one gets stuck or loses count.
+// threeAtOnce names three plans in all orders: a repository that locks or writes them one by one would deadlock or
+// count wrongly.
 func (s *suite) threeAtOnce() {
 	p := []admission.Plan{Bucket("p", 130, 1e-3), Sliding("q", 100, 24*time.Hour), Fixed("r", 170, 24*time.Hour)}
 	orders := [][]admission.Plan{{p[0], p[1], p[2]}, {p[2], p[1], p[0]}, {p[1], p[2], p[0]}, {p[0], p[2], p[1]}}

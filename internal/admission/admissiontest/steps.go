@@ -9,8 +9,8 @@ import (
 	"github.com/treadlight/crawl/internal/admission"
 )
 
-// stepPlans are of each kind: whole and broken rates, the shortest and a long window, one
-// token and more than anyone asks for.
+// stepPlans returns plans of each kind: whole and fractional rates, the shortest and a long window, capacities of one
+// token and of more than any step takes.
 func stepPlans() []admission.Plan {
 	return []admission.Plan{
 		Bucket("b10", 10, 1), Bucket("b100", 100, 33.3), Bucket("b7", 7, 0.1), Bucket("b3", 3, 1.0/3),
@@ -21,11 +21,11 @@ func stepPlans() []admission.Plan {
 	}
 }
 
-// latest is where the clock stays: a double still holds its microseconds.
+// latest is where the clock stops: a double still holds its microseconds.
 var latest = time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// goesBack is how far behind the furthest it was the clock goes in steps. Stores may have
-// forgotten what was over by that time, and keep it for a while because of this.
+// goesBack is how far the clock goes back in steps, at most, from the latest time it showed. Stores may forget what was
+// over by that latest time, and keep it for a while longer because of this.
 const goesBack = 30 * time.Second
 
 func (s *suite) steps() {
@@ -45,7 +45,7 @@ func (s *suite) steps() {
 	}
 }
 
-// closeSteps compares while the clock goes on by what a busy server sees.
+// closeSteps compares decisions while the clock moves by steps as on a busy server.
 func (s *suite) closeSteps() {
 	rnd := rand.New(rand.NewPCG(4, 1))
 	for range s.opts.Steps {
@@ -80,7 +80,7 @@ func anyMove(rnd *rand.Rand) time.Duration {
 	}
 	size := sizes[rnd.IntN(len(sizes))]
 	if rnd.IntN(3) == 0 {
-		return size // exactly, for the borders
+		return size // exactly, to test the borders
 	}
 	return below(rnd, 2*size+time.Microsecond)
 }
@@ -106,8 +106,8 @@ func (s *suite) replacedSteps() {
 	}
 }
 
-// allOrNone has the last of three plans deny: the first two must not have been charged,
-// nor so much as refilled, which would show in the rounding of what comes after.
+// allOrNone has the last of three plans deny: the first two must be unchanged, not even refilled, which the rounding of
+// later decisions would show.
 func (s *suite) allOrNone() {
 	first, second, third := Bucket("first", 100, 1.0/3), Sliding("second", 100, time.Minute), Fixed("third", 2, time.Hour)
 	for range 2 {
@@ -127,7 +127,7 @@ func (s *suite) allOrNone() {
 	}
 }
 
-// looking asks for no tokens, which is always allowed and changes nothing, not for a key that is not known either.
+// looking takes no tokens, which is always allowed and changes nothing, also for an unknown key.
 func (s *suite) looking() {
 	p := Bucket("b", 3, 1)
 	for range 5 {
@@ -153,13 +153,13 @@ func (s *suite) endedContext() {
 	}
 }
 
-// littleBack has the clock go back by less than a plan remembers, and beyond where the
-// window began. Nothing is granted twice, what is denied is told to come when the clock
-// has caught up and the tokens are there, and then it gets them.
+// littleBack moves the clock back by less than a plan remembers, and to before the beginning of the window. Nothing may
+// be granted twice. A denial must tell the time when the clock has caught up and the tokens are there, and at that time
+// they must be granted.
 func (s *suite) littleBack() {
 	for _, tc := range []struct {
 		plan admission.Plan
-		wait time.Duration // 2s back, which is a second before the window
+		wait time.Duration // the clock is 2s back, a second before the window
 	}{
 		{Bucket("b", 10, 1), 2*time.Second + time.Second},
 		{Fixed("f", 10, 10*time.Second), time.Second + 10*time.Second},
@@ -187,8 +187,8 @@ func (s *suite) littleBack() {
 	}
 }
 
-// farBack has the clock go back by more than plans remember: whoever wrote the state had
-// a wrong clock, and nobody may be blocked until that time comes.
+// farBack moves the clock back by more than plans remember: then a wrong clock wrote the state, and nobody may be
+// blocked until that time.
 func (s *suite) farBack() {
 	for _, p := range []admission.Plan{Bucket("b", 10, 1), Fixed("f", 10, 10*time.Second), Sliding("s", 10, 10*time.Second)} {
 		s.clk.Set(start.AddDate(20, 0, 0))
@@ -200,7 +200,7 @@ func (s *suite) farBack() {
 	}
 }
 
-// idle leaves keys alone for two hundred years, where sums of nanoseconds overflow.
+// idle leaves keys unused for two hundred years, where sums of nanoseconds overflow.
 func (s *suite) idle() {
 	for _, p := range stepPlans() {
 		s.clk.Set(start)

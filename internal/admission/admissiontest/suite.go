@@ -1,6 +1,6 @@
-// Package admissiontest is the suite that every [admission.Repository] must pass: the same decisions as
-// the pure functions of package admission, step by step and to the last bit; all plans or none; exactly
-// the capacity among thousands at once; and no key that counts for another, whatever is in it.
+// Package admissiontest is the suite that every [admission.Repository] must pass: it makes the same decisions as the
+// pure functions of package admission, step by step and to the last bit; charges all plans or none; grants exactly the
+// capacity to thousands of concurrent callers; and counts no key for another, whatever characters it contains.
 package admissiontest
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Options are what a repository's test may want otherwise.
+// Options are the sizes that the test of a repository may change.
 type Options struct {
-	// Goroutines is how many ask at once. Zero means 2000.
+	// Goroutines is how many goroutines take tokens at once. Zero means 2000.
 	Goroutines int
-	// Steps is how long each of the comparisons with the pure functions is. Zero means 500.
+	// Steps is the number of steps of each comparison with the pure functions. Zero means 500.
 	Steps int
-	// Keys is how many the repository has exact accounts for at least. Zero means 2500.
+	// Keys is the number of keys for which the repository has exact accounts at least. Zero means 2500.
 	Keys int
 }
 
-// Open returns an empty repository that takes its time from clk, and closes it when the
-// test ends. The suite may close it before.
+// Open returns an empty repository that takes its time from clk, and closes it when the test ends. The suite may close
+// it before.
 type Open func(t *testing.T, clk *Clock) admission.Repository
 
 // Run runs the suite, each test on a repository of its own.
@@ -85,7 +85,7 @@ func (s *suite) take(key string, n int64, plans ...admission.Plan) admission.Res
 	return r
 }
 
-// compare asks the repository and the model and fails the test if they differ.
+// compare has the repository and the model decide, and fails the test if they differ.
 func (s *suite) compare(key string, n int64, plans ...admission.Plan) admission.Result {
 	s.Helper()
 	now := s.clk.Now()
@@ -143,22 +143,22 @@ func (m model) take(key string, plans []admission.Plan, now admission.Micros, n 
 	return r
 }
 
-// Bucket is a token bucket, settled if the numbers are right.
+// Bucket returns a token bucket, settled if its numbers are valid.
 func Bucket(name string, capacity int64, perSecond float64) admission.Plan {
 	return admission.Plan{Name: name, Kind: admission.KindTokenBucket, Capacity: capacity, TokensPerSecond: perSecond}
 }
 
-// Fixed is a fixed window, settled if the numbers are right.
+// Fixed returns a fixed window, settled if its numbers are valid.
 func Fixed(name string, capacity int64, length time.Duration) admission.Plan {
 	return admission.Plan{Name: name, Kind: admission.KindFixedWindow, Capacity: capacity, Window: length}
 }
 
-// Sliding is a sliding window, settled if the numbers are right.
+// Sliding returns a sliding window, settled if its numbers are valid.
 func Sliding(name string, capacity int64, length time.Duration) admission.Plan {
 	return admission.Plan{Name: name, Kind: admission.KindSlidingWindow, Capacity: capacity, Window: length}
 }
 
-// Take asks r and fails the test on an error, from any goroutine.
+// Take calls r.Take and fails the test on an error. It may be called from any goroutine.
 func Take(t testing.TB, r admission.Repository, key string, n int64, plans ...admission.Plan) admission.Result {
 	t.Helper()
 	res, err := r.Take(context.Background(), key, plans, n)
@@ -168,29 +168,29 @@ func Take(t testing.TB, r admission.Repository, key string, n int64, plans ...ad
 	return res
 }
 
-// Clock is a clock moved by hand, back too, which no other clock of a test can be. Its
-// timers run in real time: those who wait for an answer, or to gather a batch, are to get
-// it though the clock stands still. It is safe for concurrent use.
+// Clock is a clock that the test moves, also backwards, which the other clocks of tests cannot do. Its timers run in
+// real time, so that callers who wait for an answer, or for a batch, get it although the clock stands still. It is safe
+// for concurrent use.
 type Clock struct {
-	clock.Clock              // the system's, for its timers
+	clock.Clock              // the system clock, for its timers
 	after       atomic.Int64 // nanoseconds after start
 }
 
-// start is no border of any window that the suite uses but those of whole milliseconds.
+// start is not on the border of any window that the suite uses, except windows of whole milliseconds.
 var start = time.Date(2026, 3, 4, 5, 6, 7, 890e6, time.UTC)
 
-// NewClock returns a clock that stands somewhere in 2026, at a whole millisecond.
+// NewClock returns a clock that shows a time in 2026, at a whole millisecond.
 func NewClock() *Clock { return &Clock{Clock: clock.System()} }
 
-// Now is where the clock stands.
+// Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time { return start.Add(time.Duration(c.after.Load())) }
 
-// Since is the time from t to where the clock stands, less than zero if it was moved back.
+// Since returns the time from t to Now, which is negative if the clock was moved back.
 func (c *Clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-// Move moves the clock by d, which may be less than zero. Repositories count in
-// microseconds; the suite moves it by whole ones.
+// Move moves the clock by d, which may be negative. Repositories count in microseconds; the suite moves the clock by
+// whole ones.
 func (c *Clock) Move(d time.Duration) { c.after.Add(int64(d)) }
 
-// Set moves the clock to t, which is within 292 years.
+// Set sets the clock to t, which must be within 292 years of now.
 func (c *Clock) Set(t time.Time) { c.after.Store(int64(t.Sub(start))) }

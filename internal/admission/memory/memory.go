@@ -1,14 +1,14 @@
 // Package memory keeps what keys have used of plans in this process.
 //
-// A key and all its plans live in one slot of one shard, so that a decision over several plans is one
-// lock. The number of keys is bounded. A key is forgotten only once nothing it used counts any more:
-// then a new one would decide the same. Each new key looks at a few others for that; there is no
-// goroutine. A decision about a known key allocates nothing.
+// A key and all its plans are in one slot of one shard, so that a decision over several plans takes one lock. The
+// number of keys is bounded. A key may be forgotten once nothing it used counts any longer: then a new one would decide
+// the same. Each new key examines a few others for that; there is no goroutine. A decision about a known key allocates
+// nothing.
 //
-// When more keys count than there are places, those who have used the smallest share of their plans are counted in a
-// sketch, a table of counters that several keys may have in common: a flood of keys that are used once or twice takes
-// no place from a client that is known, and a newcomer after it is not charged with what the flood has used, but for
-// one in a thousand or so of plans that admit very few.
+// If there are more keys with usage that counts than places, the keys that have used the smallest share of their plans
+// are counted in a sketch, a table of counters that several keys may share. So a flood of keys that are used once or
+// twice takes no place from a client that is known, and a new client after the flood is not charged with what the flood
+// has used, except for one in a thousand or so with plans that admit very few requests.
 package memory
 
 import (
@@ -26,34 +26,34 @@ import (
 	"github.com/treadlight/crawl/internal/store/keytable"
 )
 
-// DefaultMaxKeys is how many keys are known at a time. A key of one plan takes some 250 bytes with its
-// text and the table's free places, so this is 63 megabytes when it is full, and 17 to 67 more for
-// sketches when more come than it holds.
+// DefaultMaxKeys is how many keys are kept at a time by default. A key of one plan takes some 250 bytes with its text
+// and the table's free places, so a full table takes 63 megabytes, and sketches take 17 to 67 more if more keys come
+// than it holds.
 const DefaultMaxKeys = 1 << 18
 
 const (
-	// sweepStep is how many slots each new key looks at for one that may be forgotten: with more than
-	// one the sweep goes round faster than keys come in. sweepFull is how many when there is no place,
-	// and evictSample how many then for one that has used less than a new one.
+	// sweepStep is how many slots each new key examines for one that may be forgotten: with more than one, the sweep
+	// goes round faster than keys are added. sweepFull is how many it examines if there is no place, and evictSample
+	// how many then to find a key that has used less than the new one.
 	sweepStep   = 4
 	sweepFull   = 256
 	evictSample = 64
 
-	// keepFor is how long a key stays that may be forgotten, while there is place. It spares one that
-	// comes back, as most do within a minute, being made again.
+	// keepFor is how long a key that may be forgotten stays while there is place. Most clients that come back do so
+	// within a minute; their keys need not be made again.
 	keepFor = admission.Micros(60e6)
 
-	// usualPlans is for how many plans a decision needs no memory.
+	// usualPlans is the number of plans up to which a decision allocates nothing.
 	usualPlans = 8
 )
 
-// Config is a repository's bound.
+// Config configures a [Repository].
 type Config struct {
-	// MaxKeys is how many keys are known exactly at a time: of more, those who have used the largest
-	// share of a plan. They are spread over shards by a hash, and a shard may be full when a few
-	// hundredths of them are missing yet; up to 511 keys there is one shard. Zero means DefaultMaxKeys.
+	// MaxKeys is how many keys are counted exactly at a time; if there are more, those that have used the largest share
+	// of a plan. Keys are spread over shards by a hash, and a shard may be full while the whole lacks a few hundredths
+	// of MaxKeys; up to 511 keys there is one shard. Zero means DefaultMaxKeys.
 	MaxKeys int
-	// Clock is where the time comes from. Zero means the system's.
+	// Clock gives the time. Nil means the system clock.
 	Clock clock.Clock
 }
 
@@ -61,9 +61,9 @@ type Config struct {
 type Repository struct {
 	clk    clock.Clock
 	seed   maphash.Seed
-	begun  time.Time        // from which the clock's cheap reading counts
-	origin admission.Micros // begun
-	shift  uint             // of a hash, to the index of its shard
+	begun  time.Time        // the clock's readings count from here
+	origin admission.Micros // begun in Micros
+	shift  uint             // shifts a hash to the index of its shard
 	shards []shard
 }
 
@@ -72,11 +72,11 @@ var _ admission.Repository = (*Repository)(nil)
 type shard struct {
 	mu       sync.Mutex // guards what follows but max and seed
 	table    keytable.Table[string, accounts]
-	sketches []*sketch // of keys without a place; none until there are some
+	sketches []*sketch // count the keys without a place; empty until there are some
 	closed   bool
-	max      int // keys
+	max      int // number of keys that have places
 	seed     maphash.Seed
-	_        [64]byte // keeps the locks of two shards out of one cache line
+	_        [64]byte // keeps the locks of two shards in different cache lines
 }
 
 // New returns a Repository without keys. Its errors name the field and the fix.
@@ -100,14 +100,14 @@ func New(cfg Config) (*Repository, error) {
 	return r, nil
 }
 
-// hashOf has a seed of the process, so that strangers cannot choose where their keys come.
+// hashOf returns a hash with a seed of this process, so that clients cannot choose the shards of their keys.
 func hashOf(seed maphash.Seed, text string) uint64 { return max(1, maphash.String(seed, text)) }
 
-// Immediate marks a repository that never waits, so that it needs no deadline.
+// Immediate tells the Admitter to set no deadline, because the repository never waits.
 func (r *Repository) Immediate() {}
 
-// Take decides as [admission.Repository] says. The time is read before the lock is taken: a state
-// that another wrote meanwhile is some microseconds ahead of it, which grants nothing twice.
+// Take decides as [admission.Repository] says. It reads the time before it takes the lock: a state that another call
+// wrote meanwhile may be some microseconds ahead, which grants nothing twice.
 func (r *Repository) Take(ctx context.Context, key string, plans []admission.Plan, tokens int64) (res admission.Result, err error) {
 	if err := ctx.Err(); err != nil {
 		return res, err
@@ -129,7 +129,7 @@ func (r *Repository) Take(ctx context.Context, key string, plans []admission.Pla
 	return res, err
 }
 
-// Remove forgets what key has used under plans. It does not reach what sketches have of it.
+// Remove forgets what key has used under plans, except for what sketches have counted of it.
 func (r *Repository) Remove(ctx context.Context, key string, plans []admission.Plan) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (r *Repository) Remove(ctx context.Context, key string, plans []admission.P
 	return nil
 }
 
-// Keys is of all keys, of whatever plans: those of others are few.
+// Keys yields all keys, whatever plans they have used: keys of other plans only are few.
 func (r *Repository) Keys(ctx context.Context, _ []admission.Plan, yield func(key string) bool) error {
 	for i := range r.shards {
 		if err := ctx.Err(); err != nil {
@@ -184,8 +184,8 @@ func (r *Repository) Close() error {
 	return nil
 }
 
-// takeNewLocked decides for a key that is not known. It becomes known only if it is charged. It
-// begins with what the sketches have of it: that may be somebody else's, but not less than its own.
+// takeNewLocked decides for a key that is not known. The key gets a place only if it is charged. It begins with what
+// the sketches have counted: that may include the use of other keys, and is not less than its own.
 func (s *shard) takeNewLocked(hash uint64, key string, plans []admission.Plan, now admission.Micros, n int64, res *admission.Result) {
 	var fresh accounts
 	if len(s.sketches) > 0 {
@@ -195,22 +195,22 @@ func (s *shard) takeNewLocked(hash uint64, key string, plans []admission.Plan, n
 	switch {
 	case !res.Allowed || n == 0:
 	case s.makeRoomLocked(now) || s.evictLocked(fresh.weight(now), now):
-		s.table.Insert(hash, strings.Clone(key), fresh) // which may be part of a whole header
+		s.table.Insert(hash, strings.Clone(key), fresh) // a copy: key may be part of a whole header
 	default:
 		s.spillLocked(hash, &fresh, now)
 	}
 }
 
-// makeRoomLocked sweeps a little and reports whether there is room for one more key.
+// makeRoomLocked examines some slots and reports whether there is room for one more key.
 func (s *shard) makeRoomLocked(now admission.Micros) bool {
 	over := func(slot *keytable.Slot[string, accounts]) bool { return slot.Value.over(now) }
 	s.table.Sweep(sweepStep, false, func(slot *keytable.Slot[string, accounts]) bool { return slot.Value.over(now - keepFor) })
 	return s.table.Len() < s.max || s.table.Sweep(sweepFull, false, over) > 0
 }
 
-// evictLocked takes the key out of the table, of some, that has used the least of its plans, if that
-// is less than the share given, and keeps what it has used in the sketches. So those who ask often
-// have exact accounts, and a flood of keys is of those who do not.
+// evictLocked removes a key from the table: of a sample, the one that has used the smallest share of its plans, if that
+// is smaller than the given share. It adds what the key has used to the sketches. So clients that send many requests
+// have exact accounts, and those of a flood with many keys do not.
 func (s *shard) evictLocked(share uint16, now admission.Micros) bool {
 	least, at := share, -1
 	for i, slot := range s.table.Ahead(evictSample) {
@@ -236,7 +236,7 @@ func (s *shard) spillLocked(hash uint64, key *accounts, now admission.Micros) {
 	})
 }
 
-// recallLocked has a new key begin with what the sketches have of it.
+// recallLocked sets the accounts of a new key to what the sketches have counted.
 func (s *shard) recallLocked(key *accounts, hash uint64, plans []admission.Plan, now admission.Micros) {
 	for i := range plans {
 		p := &plans[i]
@@ -252,12 +252,12 @@ func (s *shard) recallLocked(key *accounts, hash uint64, plans []admission.Plan,
 }
 
 type account struct {
-	plan   string // its name; "" if there is no account
-	window bool   // whether state is that of a window; of another kind it says nothing
-	class  uint8  // of the sketch it goes to
-	share  uint16 // of the plan that was used when it was last charged
+	plan   string // name of the plan; "" if there is no account
+	window bool   // state is that of a window; for a plan of another kind it means nothing
+	class  uint8  // class of the sketch to which it goes
+	share  uint16 // share of the plan that was used after the last charge
 	state  admission.State
-	until  admission.Micros // from then on nothing in state counts
+	until  admission.Micros // when nothing in state counts any longer
 }
 
 func (a *account) charged(now admission.Micros, res *admission.Result) {
@@ -272,7 +272,7 @@ type accounts struct {
 	more  []account
 }
 
-// each calls do with all accounts until that is false, and reports whether it never was.
+// each calls do with the accounts until do returns false, and reports whether it never did.
 func (s *accounts) each(do func(*account) bool) bool {
 	if !do(&s.first) {
 		return false
@@ -289,7 +289,7 @@ func (s *accounts) over(now admission.Micros) bool {
 	return now >= s.first.until && (len(s.more) == 0 || s.each(func(a *account) bool { return now >= a.until }))
 }
 
-// weight is how much the key's forgetting would give it: the largest share of a plan that it has used.
+// weight returns the largest share of a plan that the key has used, which is what it would gain by being forgotten.
 func (s *accounts) weight(now admission.Micros) (most uint16) {
 	s.each(func(a *account) bool {
 		if now < a.until {
@@ -312,7 +312,7 @@ func (s *accounts) find(plan string) *account {
 	return nil
 }
 
-// take charges n tokens of all plans or of none, mostly of one that is known.
+// take charges n tokens to all plans or to none. It is fast for the usual case, one plan that is known.
 func (s *accounts) take(plans []admission.Plan, now admission.Micros, n int64, res *admission.Result) {
 	a := &s.first
 	if len(plans) != 1 || a.plan != plans[0].Name || a.window != (plans[0].Window != 0) {
@@ -325,7 +325,7 @@ func (s *accounts) take(plans []admission.Plan, now admission.Micros, n int64, r
 	}
 }
 
-// takeAll charges n tokens of all plans or of none, and writes the tightest's Result.
+// takeAll charges n tokens to all plans or to none, and sets res to the Result of the tightest plan.
 func (s *accounts) takeAll(plans []admission.Plan, now admission.Micros, n int64, res *admission.Result) {
 	var room [usualPlans]account
 	next := room[:0]
@@ -353,8 +353,8 @@ func (s *accounts) takeAll(plans []admission.Plan, now admission.Micros, n int64
 	}
 }
 
-// set puts an account in the place of the one of its plan, of one that is over, or behind all others.
-// So a key has no more accounts than plans that still count for it.
+// set stores an account in place of the one of the same plan, or of one of which nothing counts any longer, or else
+// after all others. So a key has no more accounts than plans that still count for it.
 func (s *accounts) set(a *account, now admission.Micros) {
 	old := s.find(a.plan)
 	if s.first.plan == "" {

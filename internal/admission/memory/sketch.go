@@ -8,35 +8,36 @@ import (
 )
 
 const (
-	// sketchRows is how many counters a key has in a sketch. The least of them is what it has
-	// used, or more, if others have each of them in common with it.
+	// sketchRows is how many counters a key has in a sketch. The smallest of them is what the key has used, or more if
+	// it shares every one of them with other keys.
 	sketchRows = 4
 
-	// cellsPerKey is how many counters a row has for each key that the table holds: four times
-	// as many keys as those find most of theirs alone, at 64 to 128 bytes for each.
+	// cellsPerKey is how many counters a row has for each key that the table holds. With four times as many keys as the
+	// table holds, most keys still have most of their counters for themselves. It takes 64 to 128 bytes for each key of
+	// the table.
 	cellsPerKey = 4
 
-	// wholePlan is what a counter has of a key that has used all of its plan. Shares of plans
-	// rather than tokens let all plans that remember for as long be in one sketch.
+	// wholePlan is the counter of a key that has used all of its plan. Counters hold shares of plans and not tokens, so
+	// that all plans that remember for equally long can use the same sketch.
 	wholePlan = 1<<16 - 1
 
-	// maxSketches bounds what a shard takes for plans that remember for different times.
+	// maxSketches bounds the sketches of a shard, of which it has one for each class of times that plans remember.
 	maxSketches = 4
 )
 
-// sketch has, in a bounded place, what any number of keys have used at least: a count-min
-// sketch with conservative update. It is wrong only to the disadvantage of a key, and rarely.
-// The hash it is asked by has a seed of this process, so that nobody can choose whom to meet.
+// sketch counts, in bounded memory, what any number of keys have used: a count-min sketch with conservative update. Its
+// counts are never too low, and seldom too high. The hash has a seed of this process, so that no client can choose the
+// keys that share its counters.
 //
-// What is in it is forgotten after one to two periods: there is a sketch of this period and one of that before.
+// Counts are forgotten after one to two periods: there are counters for the present period and for the one before.
 type sketch struct {
-	period admission.Micros // at least that of each plan in it
-	turn   admission.Micros // the end of the present one
-	now    []uint16         // rows, one behind the other
+	period admission.Micros // at least the TTL of each plan in it
+	turn   admission.Micros // the end of the present period
+	now    []uint16         // the rows, one after another
 	before []uint16
 }
 
-// classOf is the power of four seconds within which a plan forgets.
+// classOf returns the class of a plan: the smallest power of four, in seconds, that is longer than its TTL.
 func classOf(p *admission.Plan) uint8 {
 	seconds := uint64(p.TTL().Seconds())
 	return uint8((bits.Len64(seconds) + 1) / 2)
@@ -44,11 +45,11 @@ func classOf(p *admission.Plan) uint8 {
 
 func periodOf(class uint8) admission.Micros { return 1e6 << (2 * class) }
 
-// sketchOf is the sketch for a class, made if need be; if there are too many, one that remembers for
-// longer, or else for longest.
+// sketchOf returns the sketch for a class, and makes it if needed. If there are too many sketches, it returns one that
+// remembers for longer or, if there is none, the one that remembers for longest.
 func (s *shard) sketchOf(class uint8, now admission.Micros) *sketch {
 	period := periodOf(class)
-	i := slices.IndexFunc(s.sketches, func(k *sketch) bool { return k.period >= period }) // they are in this order
+	i := slices.IndexFunc(s.sketches, func(k *sketch) bool { return k.period >= period }) // they are sorted by period
 	if i < 0 {
 		i = len(s.sketches)
 	}
@@ -82,7 +83,7 @@ func (k *sketch) cell(row int, hash uint64) int {
 	return row*width + int((h^h>>29)&uint64(width-1))
 }
 
-// share is how much of its plan a key has used, or more.
+// share returns an upper bound of the share of its plan that a key has used.
 func (k *sketch) share(hash uint64) uint16 {
 	least := uint32(wholePlan)
 	for row := range sketchRows {
@@ -101,7 +102,7 @@ func (k *sketch) raise(hash uint64, share uint16) {
 	}
 }
 
-// shareOf is how much of a plan is used after a decision, rounded up.
+// shareOf returns the share of a plan that is used after a decision, rounded up.
 func shareOf(res *admission.Result) uint16 {
 	used := res.Limit - res.Remaining
 	return uint16((used*wholePlan + res.Limit - 1) / res.Limit)

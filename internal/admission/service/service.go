@@ -1,5 +1,5 @@
-// Package service opens the store of an admission service and puts its rules, limits, headers and
-// endpoints together. The package crawl shows it to programs as Admit.
+// Package service opens the store of an admission service and puts its rules, limits, headers and endpoints together.
+// Package crawl offers it to programs as Admit.
 package service
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// Config says who may come in how often: the AdmitConfig of the package crawl, which says what each field means.
+// Config configures a [Service]. It is AdmitConfig of package crawl, which documents the fields.
 type Config struct {
 	Plans      []admission.Plan
 	Rules      []admission.Rule
@@ -59,17 +59,17 @@ type Service struct {
 	admin http.Handler // nil without a token
 
 	log      *slog.Logger
-	onDenied func(admission.Denial) // of the program; nil for none
-	hub      resilience.Hub         // of denials
+	onDenied func(admission.Denial) // the program's hook; nil for none
+	hub      resilience.Hub         // passes denials to subscribers
 	calls    admission.DenialLog
 
-	stores []admission.Repository // to be closed, in this order
-	stop   context.CancelFunc     // of what runs beside the requests
+	stores []admission.Repository // in the order in which they are closed
+	stop   context.CancelFunc     // ends the goroutines of beside
 	beside sync.WaitGroup
 }
 
-// New opens the store and puts the limits together. Close ends what it starts: with SQLite a
-// goroutine that cleans up once an hour, with Redis the connections. Its errors name the field.
+// New opens the store and puts the limits together. Close ends what New starts: with SQLite a goroutine that cleans up
+// once an hour, with Redis the connections. Its errors name the field.
 func New(cfg Config) (*Service, error) {
 	if cfg.Processes < 0 {
 		return nil, fmt.Errorf("AdmitConfig.Processes is %d: use 1 or more, or leave it out for 1", cfg.Processes)
@@ -100,7 +100,7 @@ func New(cfg Config) (*Service, error) {
 	return a, nil
 }
 
-// limits takes plans and rules from the file if there is one, and else from cfg.
+// limits takes the plans and rules from the file if there is one, otherwise from cfg.
 func (a *Service) limits(cfg *Config) (err error) {
 	set := admission.RuleSetConfig{
 		Trusted: cfg.Trusted, Principal: cfg.Principal, Costs: cfg.Costs,
@@ -124,7 +124,8 @@ func (a *Service) limits(cfg *Config) (err error) {
 	return err
 }
 
-// inGo is an error whose field, with which it begins, is as Go has it: Rules[0].CostBy for rules[0].cost_by.
+// inGo rewrites an error that begins with a field as files spell it, to the field's Go name: Rules[0].CostBy for
+// rules[0].cost_by.
 type inGo struct{ error }
 
 func (e *inGo) Unwrap() error { return e.error }
@@ -163,10 +164,10 @@ func (a *Service) open(cfg *Config) error {
 	case isFile:
 		ac.Repository, err = a.openSQLite(file)
 	case isRedis(cfg.Store):
-		ac.Deadline = 0 // it has its own
+		ac.Deadline = 0 // the repository has its own
 		ac.Repository, err = a.openRedis(cfg)
 	default:
-		// The value is not told: it may be a URL with a password and a wrong scheme.
+		// The message does not quote the value, which may be a URL with a password and a wrong scheme.
 		return errors.New(`the Store is not known: use "memory", "sqlite:FILE" or "redis://HOST:PORT"`)
 	}
 	if err != nil {
@@ -199,7 +200,7 @@ func (a *Service) openSQLite(file string) (admission.Repository, error) {
 	a.stores = append(a.stores, store)
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
-	a.beside.Go(func() { _ = store.Run(ctx) }) // it ends with the context, and has no other error to tell
+	a.beside.Go(func() { _ = store.Run(ctx) }) // its only error is that the context has ended
 	return store, nil
 }
 
@@ -233,24 +234,24 @@ func (a *Service) assemble(cfg *Config) (err error) {
 	return nil
 }
 
-// Handler puts the limits in front of next.
+// Handler returns next behind the limits.
 func (a *Service) Handler(next http.Handler) http.Handler { return a.wrap(next) }
 
-// denied is a denial on its way through the hub. Its error is nil, as who prints events would print that.
+// denied is a denial as an event of the hub. Its error is nil; otherwise programs that print events would print it.
 type denied struct {
 	resilience.RateLimitedEvent
 	admission.Denial
 }
 
-// Subscribe has fn called with every denial, beside the requests, until off.
+// Subscribe has fn called with every denial, by another goroutine than the request's, until off is called.
 func (a *Service) Subscribe(fn func(admission.Denial)) (off func()) {
 	return resilience.Subscribe(&a.hub, func(e denied) { fn(e.Denial) })
 }
 
-// Dropped is how many denials found no place on their way to those who subscribed.
+// Dropped returns how many denials the hub dropped because subscribers were too slow.
 func (a *Service) Dropped() uint64 { return a.hub.Dropped() }
 
-// tell tells a denial to the program's hook, by the goroutine of the request, and to the hub.
+// tell calls the program's hook with a denial, in the goroutine of the request, and passes the denial to the hub.
 func (a *Service) tell(d admission.Denial) {
 	if a.onDenied != nil {
 		a.onDenied(d)
@@ -260,14 +261,15 @@ func (a *Service) tell(d admission.Denial) {
 	}
 }
 
-// Guard calls fn if key may be charged tokens under plans.
+// Guard calls fn if tokens of plans can be charged to key, and logs and passes on a denial; see
+// [admission.Admitter.Guard].
 func (a *Service) Guard(ctx context.Context, key string, plans []string, tokens int64, fn func(context.Context) error) error {
 	called := false
 	err := a.Admitter.Guard(ctx, key, plans, tokens, func(ctx context.Context) error {
 		called = true
 		return fn(ctx)
 	})
-	if refused, ok := errors.AsType[*admission.DeniedError](err); ok && !called { // fn may have been denied by another guard
+	if refused, ok := errors.AsType[*admission.DeniedError](err); ok && !called { // fn may itself return the error of another guard
 		record := admission.Denial{RateLimited: true, Status: refused.Result.Status(), Key: key, Result: refused.Result}
 		a.tell(record)
 		a.calls.Denied(ctx, a.log, clock.System(), "call", record)
@@ -277,7 +279,7 @@ func (a *Service) Guard(ctx context.Context, key string, plans []string, tokens 
 	return err
 }
 
-// Admin is the endpoint by which plans and rules are changed.
+// Admin returns the endpoint that shows and changes plans and rules.
 func (a *Service) Admin() http.Handler {
 	if a.admin == nil {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -287,7 +289,7 @@ func (a *Service) Admin() http.Handler {
 	return a.admin
 }
 
-// Reload reads the File again.
+// Reload loads the File again.
 func (a *Service) Reload() error {
 	if a.file == "" {
 		return errors.New("there is no File to reload")
@@ -295,7 +297,7 @@ func (a *Service) Reload() error {
 	return a.rules.LoadFile(a.file)
 }
 
-// Close ends what runs beside the requests, and closes the stores.
+// Close ends the background goroutines and closes the stores.
 func (a *Service) Close() error {
 	a.stop()
 	a.beside.Wait()

@@ -8,16 +8,16 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// schemaVersion is the version of the tables below. Who changes them adds to it, and to migrate what leads
-// there from the version before.
+// schemaVersion is the version of the tables below. A change of them increments it and adds to migrate the step from
+// the version before.
 const schemaVersion = 1
 
-// logLimit is how large the log stays that a long reader has kept from being moved into the file: as many
-// bytes as it has when SQLite moves it by itself, a thousand pages.
+// logLimit bounds the log's size after a long reader has kept it from being moved into the file. It is the size at
+// which SQLite moves it anyway, a thousand pages.
 const logLimit = "PRAGMA journal_size_limit = 4096000"
 
-// The rows lie in the tree of the key itself: with a tree of row ids beside it, each decision would search
-// twice and write two pages.
+// The rows are stored in the tree of the key itself: with a separate tree of row ids, each decision would search twice
+// and write two pages.
 const schema = `
 CREATE TABLE rate_limit_entries (
 	key          TEXT    NOT NULL PRIMARY KEY,
@@ -32,39 +32,39 @@ CREATE TABLE rate_limit_schema (version INTEGER NOT NULL) STRICT;
 INSERT INTO rate_limit_schema VALUES (1);
 `
 
-// A row is over when it expires. It is over too if it is for a time further in the future than it would be
-// kept from then on: that was a clock that was wrong, and decisions take it for none. The last step has no
-// last key and goes to the end: blobs are greater than any text.
+// A row is over when it expires. It is over too if it is for a time further in the future than it would be kept from
+// then on: a wrong clock wrote it, and decisions ignore it. The last step has no last key and goes to the end, because
+// blobs are greater than any text.
 const sweepQuery = `DELETE FROM rate_limit_entries WHERE key > ? AND key <= ifnull(?, x'00')
 	AND (expires_at <= ? OR 2 * window_start - expires_at > ?)`
 
-// file is an open database with its statements, and the decisions of one transaction: each row is read once
-// and written once, however many of them it is for. Its methods must not be called at the same time.
+// file is an open database with its statements, and the state of one transaction: each row is read once and written
+// once, however many decisions use it. Its methods must not be called concurrently.
 type file struct {
 	db                      *sqlitedb.DB
 	begin, commit, rollback *sqlitedb.Stmt
-	get, put, drop          *sqlitedb.Stmt // one row
-	bound, expire           *sqlitedb.Stmt // of a step of a cleanup
-	list                    *sqlitedb.Stmt // of a step of keys
+	get, put, drop          *sqlitedb.Stmt // for one row
+	bound, expire           *sqlitedb.Stmt // for a step of a cleanup
+	list                    *sqlitedb.Stmt // for a step of keys
 
-	now    admission.Micros  // the same for all decisions
+	now    admission.Micros  // the same for all decisions of the transaction
 	rows   map[string]*entry // by key
-	dirty  []*entry          // those to be written, in the order they were charged first
+	dirty  []*entry          // the rows to write, in the order in which they were first charged
 	states []admission.State
 	places []*entry
 }
 
 type entry struct {
 	key     string
-	known   bool // there is a row that says something
-	window  bool // what it says is about a window; about a plan of another kind that is nothing
+	known   bool // there is a row with a valid state
+	window  bool // the state is that of a window; for a plan of another kind it means nothing
 	state   admission.State
 	expires admission.Micros
-	dirty   bool // it is to be written
+	dirty   bool // it has to be written
 }
 
-// open opens the file, or makes it, and prepares the statements. Others may be about to do the same, so
-// that its error may be IsBusy. To wait is our own business: see acquire.
+// open opens the file, or creates it, and prepares the statements. Other processes may do the same at that moment, so
+// that its error may be IsBusy. It does not wait for them; see acquire.
 func open(path string) (*file, error) {
 	db, err := sqlitedb.Open(path, sqlitedb.Config{BusyTimeout: -1})
 	if err != nil {
@@ -99,7 +99,7 @@ func open(path string) (*file, error) {
 	return f, nil
 }
 
-// checkSchema makes the tables if they are not there, and checks that they are ours and can be written.
+// checkSchema creates the tables if they are missing, and checks that they are ours and writable.
 func (f *file) checkSchema() error {
 	found, err := f.db.QueryText(`SELECT group_concat(name, ' ') FROM (SELECT name FROM sqlite_schema
 		WHERE name IN ('rate_limit_entries', 'rate_limit_schema') ORDER BY name)`)
@@ -119,25 +119,25 @@ func (f *file) checkSchema() error {
 		return fmt.Errorf("%s: its rate limits are of schema version %d, and this program knows %d: use the program that wrote it, or name another file",
 			f.db.Path(), version, schemaVersion)
 	}
-	// Of a file that cannot be written SQLite begins an immediate transaction all the same. This writes
-	// nothing, but has to be allowed to.
+	// SQLite begins an immediate transaction even on a file that cannot be written. This statement deletes nothing, but
+	// fails on such a file.
 	return f.db.Exec(`DELETE FROM rate_limit_entries WHERE key IS NULL`)
 }
 
-// finish does what is left of the transaction that has begun, and commits. After an error the file is as it was.
+// finish calls do within the transaction that has begun, and commits. After an error the file is unchanged.
 func (f *file) finish(do func() error) error {
 	err := do()
 	if err == nil {
 		err = f.commit.Run()
 	}
 	if err != nil {
-		_ = f.rollback.Run() // of many failures SQLite has done that itself, and says so
+		_ = f.rollback.Run() // after many failures SQLite has rolled back itself, and this fails
 	}
 	return err
 }
 
-// transact does jobs within the transaction that has begun. If one fails, all do, and the file is as it
-// was. The time was read while it holds the lock, so that processes with one clock write in its order.
+// transact does jobs within the transaction that has begun. If one fails, all fail, and the file is unchanged. now must
+// be read while the lock is held, so that processes with one clock write in the order of their times.
 func (f *file) transact(jobs []*job, now admission.Micros) error {
 	f.now = now
 	clear(f.rows)
@@ -163,7 +163,7 @@ func (f *file) transact(jobs []*job, now admission.Micros) error {
 	})
 }
 
-// rowKey is injective: there is no colon in the name of a plan.
+// rowKey returns the key of the row for a plan and a key. It is injective: a plan's name contains no colon.
 func rowKey(p *admission.Plan, key string) string { return p.Name + ":" + key }
 
 func (f *file) find(key string) (e *entry, err error) {
@@ -209,13 +209,13 @@ func (f *file) take(j *job) error {
 			f.dirty = append(f.dirty, e)
 		}
 		e.known, e.dirty, e.window, e.state = true, true, p.Window != 0, f.states[i]
-		// It is over its plan's TTL from now, or, if the clock went back, from the time it is for.
+		// It expires its plan's TTL after now or, if the clock went back, after the time of the state.
 		e.expires = max(f.now, e.state.At) + admission.Micros(p.TTL().Microseconds())
 	}
 	return nil
 }
 
-// write writes the row. Only one that is new takes the time it was made.
+// write writes the row. created_at is set only when the row is new.
 func (f *file) write(e *entry) error {
 	if !e.dirty { // it was removed after it was charged
 		return nil
@@ -242,14 +242,14 @@ func (f *file) remove(key string, plans []admission.Plan) error {
 			return err
 		}
 		if e := f.rows[name]; e != nil {
-			e.dirty = false // it may have been charged
+			e.dirty = false // it may have been charged before
 		}
 		f.rows[name] = &entry{key: name}
 	}
 	return nil
 }
 
-// keys is the keys of the next rows; none at the end.
+// keys returns the keys of the next rows, or none at the end.
 func (f *file) keys(after string) (rows []string, err error) {
 	f.list.Text(1, after)
 	f.list.Int(2, cleanupStep)
@@ -262,7 +262,7 @@ func (f *file) keys(after string) (rows []string, err error) {
 	}
 }
 
-// sweep is one step of a cleanup: last is where it ended, "" at the end.
+// sweep does one step of a cleanup. last is the key at which it ended, "" at the end.
 func (f *file) sweep(after string) (last string, removed int64, err error) {
 	f.bound.Text(1, after)
 	f.bound.Int(2, cleanupStep-1)

@@ -1,19 +1,20 @@
-// Package sqlite keeps what keys have used of plans in an SQLite file, so that it outlives the process and several
+// Package sqlite keeps what keys have used of plans in an SQLite file, so that it outlives the process, and several
 // processes on one computer share one count.
 //
-// States are rows, decided upon by the pure functions of package admission within one immediate transaction. A denial
-// writes nothing. Callers that come while a transaction is under way are decided together in the next one, in the order
-// they came; nobody waits for a batch to fill. Each has its answer after the commit: a process that is killed loses
-// nothing that was granted, and a power cut what the system has not written yet.
+// States are rows. The pure functions of package admission decide on them within one immediate transaction. A denial
+// writes nothing. Callers that arrive while a transaction is in progress are decided together in the next one, in the
+// order in which they came; nobody waits for a batch to fill. Each caller gets its answer after the commit: a process
+// that is killed loses nothing that was granted, and a power failure loses what the operating system has not written
+// yet.
 //
-// The work is done by a goroutine that Take starts when there is none and that ends when nobody waits, so that a caller
-// whose context ends can leave though the disk stands still. While another process has the write lock it asks again
-// every millisecond or two: SQLite's own busy timeout knows nothing of contexts. A process that sees others write pauses
-// from time to time, as the lock knows no queue.
+// The work is done by a goroutine that Take starts if there is none, and that ends when no caller waits, so that a
+// caller whose context ends can return even if the disk hangs. While another process has the write lock, the goroutine
+// tries again every millisecond or two, because SQLite's own busy timeout ignores contexts. A process that notices that
+// others write pauses from time to time, because the lock has no queue.
 //
-// All processes must see the same memory: no network file systems. Nothing in them may open and close the file by other
-// means than SQLite, which would give up its locks. A file that is deleted or replaced is noticed before the next
-// decision, and the one that has its name then is opened, or made.
+// All processes must see the same memory: no network file systems. No code in them may open and close the file other
+// than through SQLite, because that would drop SQLite's locks. A file that is deleted or replaced is noticed before the
+// next decision; then the file with that name is opened, or created.
 //
 // There is one row per plan and key in the table rate_limit_entries:
 //
@@ -22,14 +23,14 @@
 //	previous      tokens taken in the window before; of a bucket 0
 //	tokens        tokens left in the bucket; of a window NULL
 //	window_start  when the window began; of a bucket, when tokens was right
-//	expires_at    when nothing of it counts any more
+//	expires_at    when nothing of it counts any longer
 //	created_at    when the row was made
 //
-// Times are microseconds since the Unix epoch: datetime(expires_at/1e6, 'unixepoch') is for people. The table
+// Times are microseconds since the Unix epoch; datetime(expires_at/1e6, 'unixepoch') makes them readable. The table
 // rate_limit_schema has the version of all this, so that the file may hold other tables too.
 //
-// [Repository.Run] deletes what is over, every hour, in steps of some rows. There is no index on expires_at, in which
-// each decision would have to move its row. The file does not shrink; its free pages are used again.
+// [Repository.Run] deletes expired rows every hour, in steps of some rows. There is no index on expires_at, because
+// each decision would have to move its row in it. The file does not shrink; its free pages are used again.
 package sqlite
 
 import (
@@ -50,65 +51,66 @@ import (
 )
 
 const (
-	// batchSize is as many callers as one transaction decides for: their rows cost most of it then, and it is over in a
-	// millisecond or two, so that other processes get their turn.
+	// batchSize is how many callers one transaction decides for at most: then most of the cost is their rows, and it
+	// ends within a millisecond or two, so that other processes get their turn.
 	batchSize = 100
 
-	// busyTimeout is how long another process may hold the write lock until those who wait get an error: long enough to
-	// tell one that has forgotten to end its transaction.
+	// busyTimeout is how long another process may hold the write lock until callers get an error: long enough to
+	// recognize a process that has forgotten to end its transaction.
 	busyTimeout = 5 * time.Second
 
-	// firstPoll and longestPoll are the pauses between two attempts to get the lock, which others have for less.
+	// firstPoll and longestPoll are the first and the longest pause between two attempts to get the lock, which other
+	// processes hold for less than that.
 	firstPoll   = 100 * time.Microsecond
 	longestPoll = 2 * time.Millisecond
 
-	// turnLength is how long a worker goes on while other processes write too, and turnPause how long it then leaves the
-	// lock to them: so long that each of them asks once.
+	// turnLength is how long a worker goes on while other processes write too, and turnPause how long it then leaves
+	// the lock to them: long enough that each of them tries once.
 	turnLength = 10 * time.Millisecond
 	turnPause  = longestPoll
 
-	// cleanupStep is how many rows a transaction looks at: a millisecond or so, in which decisions wait. keepFor is how
-	// long a row stays that is over, for clocks that go back.
+	// cleanupStep is how many rows one transaction of a cleanup examines: it takes a millisecond or so, during which
+	// decisions wait. keepFor is how long an expired row stays, for clocks that go back.
 	cleanupEvery = time.Hour
 	cleanupStep  = 1000
 	keepFor      = admission.Micros(60e6)
 )
 
-// Config says where the file is.
+// Config configures a [Repository].
 type Config struct {
-	// Path is the file. If it is not there it is made, readable for its owner only, since keys may be
-	// personal data; its directory must be there. Beside it stand, while it is open, two more with -wal
-	// and -shm behind the name. Zero is an error.
+	// Path is the file. If it does not exist it is created, readable for its owner only, since keys may be personal
+	// data; its directory must exist. While it is open, there are two more files beside it, whose names have -wal and
+	// -shm appended. Empty is an error.
 	Path string
-	// OnCleanup, if set, is told the outcome of each cleanup of Run, with no lock held. An error does not
-	// end Run: it may be a disk that is full until somebody makes room. Zero means nobody is told.
+	// OnCleanup, if set, is called with the outcome of each cleanup of Run, with no lock held. An error does not end
+	// Run, because its cause may be a disk that is full until somebody makes room.
 	OnCleanup func(removed int64, err error)
-	// Clock is where the time comes from, of decisions and of waiting. Zero means the system's.
+	// Clock gives the time for decisions and for waiting. Nil means the system clock.
 	Clock clock.Clock
 }
 
 // Repository is an [admission.Repository] in an SQLite file. Make it by [New].
 type Repository struct {
 	cfg  Config             // never changes after New
-	ctx  context.Context    // ends when it is closed
-	stop context.CancelFunc // ends it
+	ctx  context.Context    // canceled by Close
+	stop context.CancelFunc // cancels ctx
 	shut func() error       // closes, once
 
 	mu      sync.Mutex // guards what follows
-	queue   []*job     // those who wait, in the order they came
+	queue   []*job     // jobs that wait, in the order in which they came
 	working bool       // there is a worker, and it will look at the queue again
 	closed  bool
 
-	workers sync.WaitGroup // one, or none; what follows is its own
-	file    *file          // nil if it was deleted and cannot be made again
-	begun   time.Time      // when it last left the lock to others
-	version int64          // of the file, as it was then; zero before the first look
+	workers sync.WaitGroup // one or none; the following fields belong to the worker
+	file    *file          // nil if it was deleted and could not be created again
+	begun   time.Time      // when the worker last left the lock to others
+	version int64          // data version of the file at that time; zero before the first look
 }
 
 var _ admission.Repository = (*Repository)(nil)
 
-// New opens the file of a Repository, or makes it. A file that is no database, of another program, damaged at its
-// beginning or not to be written is an error now, which says what to do. Errors about cfg name the field and the fix.
+// New opens the file of a Repository, or creates it. It fails, with advice, if the file is no database, belongs to
+// another program, is damaged at its beginning, or cannot be written. Errors about cfg name the field and the fix.
 func New(cfg Config) (*Repository, error) {
 	switch {
 	case cfg.Path == "":
@@ -129,12 +131,12 @@ func New(cfg Config) (*Repository, error) {
 		r.stop()
 		return nil, err
 	}
-	r.cfg.Path = r.file.db.Path() // the same after a change of the working directory
+	r.cfg.Path = r.file.db.Path() // absolute, so that it stays the same after a change of the working directory
 	return r, nil
 }
 
-// Take decides as [admission.Repository] says. If ctx ends while the transaction is under way, Take does
-// not wait for its end, and cannot tell whether key was charged.
+// Take decides as [admission.Repository] says. If ctx ends while the transaction is in progress, Take does not wait for
+// its end, and it is not known whether key was charged.
 func (r *Repository) Take(ctx context.Context, key string, plans []admission.Plan, tokens int64) (admission.Result, error) {
 	j := &job{key: key, plans: plans, tokens: tokens}
 	err := r.submit(ctx, j)
@@ -149,10 +151,10 @@ func (r *Repository) Remove(ctx context.Context, key string, plans []admission.P
 	return r.submit(ctx, &job{do: func(f *file) error { return f.remove(key, plans) }})
 }
 
-// Keys reads the keys in steps, each a transaction. yield is called between them.
+// Keys reads the keys in steps, each in a transaction. It calls yield between the steps.
 func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield func(key string) bool) error {
 	for after := ""; ; {
-		var rows []string // may lack what this transaction has charged so far
+		var rows []string // without rows that this transaction has charged and not written yet
 		if err := r.submit(ctx, &job{do: func(f *file) (err error) { rows, err = f.keys(after); return err }}); err != nil {
 			return err
 		}
@@ -169,8 +171,8 @@ func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield fun
 	}
 }
 
-// Run cleans up at once and then every hour until ctx ends, and returns ctx's error, or ErrClosed. Without
-// it, all works, and the file grows.
+// Run cleans up at once and then every hour until ctx ends. It returns ctx's error, or ErrClosed. Without Run
+// everything works, and the file grows.
 func (r *Repository) Run(ctx context.Context) error {
 	for {
 		removed, err := r.Cleanup(ctx)
@@ -188,8 +190,8 @@ func (r *Repository) Run(ctx context.Context) error {
 	}
 }
 
-// Cleanup deletes the rows that have been over for a minute, and returns how many it has deleted, also if
-// it fails or ctx ends before it is through. Decisions come in between.
+// Cleanup deletes the rows that expired more than a minute ago. It returns how many it has deleted, also if it fails or
+// ctx ends before it is complete. Decisions are made between its steps.
 func (r *Repository) Cleanup(ctx context.Context) (removed int64, err error) {
 	for after, more := "", true; more; more = after != "" {
 		var n int64
@@ -202,8 +204,8 @@ func (r *Repository) Cleanup(ctx context.Context) (removed int64, err error) {
 	return removed, nil
 }
 
-// Close fails those who wait with ErrClosed, waits for the transaction under way, and closes the file. Its
-// error is about that file; what was decided is in it.
+// Close fails waiting callers with ErrClosed, waits for the transaction in progress, and closes the file. Its error is
+// about closing the file; all decisions made are in it.
 func (r *Repository) Close() error { return r.shut() }
 
 func (r *Repository) close() error {
@@ -218,27 +220,27 @@ func (r *Repository) close() error {
 	return r.file.db.Close()
 }
 
-// The states of a job. Only one of the worker and the one who waits takes it out of waiting.
+// The states of a job. Either the worker or the caller takes it out of waiting, and only one of them can.
 const (
 	jobWaiting int32 = iota
-	jobTaken         // in a transaction
-	jobLeft          // nobody wants it any longer
+	jobTaken         // a transaction has it
+	jobLeft          // the caller has left
 )
 
 type job struct {
-	do func(*file) error // nil for a decision; an error is one of the file, and fails the whole transaction
+	do func(*file) error // nil for a decision; its error is one of the file, and fails the whole transaction
 
 	key    string
 	plans  []admission.Plan
 	tokens int64
 
 	state  atomic.Int32
-	done   chan struct{} // closed when what follows is right
+	done   chan struct{} // closed when the following fields are set
 	err    error
 	result admission.Result
 }
 
-// submit has a job done, by a worker that it starts if there is none.
+// submit queues a job and waits for it. It starts a worker if there is none.
 func (r *Repository) submit(ctx context.Context, j *job) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -262,7 +264,7 @@ func (r *Repository) submit(ctx context.Context, j *job) error {
 		if j.state.CompareAndSwap(jobWaiting, jobLeft) {
 			return fmt.Errorf("%w: the file was locked: %w", admission.ErrNotCharged, ctx.Err())
 		}
-		return ctx.Err() // nobody knows whether the transaction it is in will be kept
+		return ctx.Err() // it is not known whether its transaction will be committed
 	}
 }
 
@@ -284,7 +286,7 @@ func (r *Repository) work() {
 			j.err = err
 			close(j.done)
 		}
-		runtime.Gosched() // those who have their answers ask again: that is the next batch
+		runtime.Gosched() // callers that have their answers may submit again, and so fill the next batch
 		r.rest()
 	}
 }
@@ -292,7 +294,7 @@ func (r *Repository) work() {
 // lock begins a transaction in the file that has the name now.
 func (r *Repository) lock() (err error) {
 	if r.file != nil && r.file.db.Gone() {
-		// That it was not closed well is no matter of the file that is there now.
+		// An error of closing the old file does not concern the file that is there now.
 		_ = r.file.db.Close()
 		r.file = nil
 	}
@@ -304,11 +306,11 @@ func (r *Repository) lock() (err error) {
 	return r.file.begin.Run()
 }
 
-// errNobody is that nobody waits for the lock any longer.
+// errNobody says that no caller waits for the lock any longer.
 var errNobody = errors.New("nobody waits")
 
-// acquire tries until another process's lock is not in the way, nobody wants it any longer, the repository
-// is closed, or busyTimeout is over.
+// acquire calls try until it does not fail because of another process's lock, wanted returns false, the repository is
+// closed, or busyTimeout has passed.
 func (r *Repository) acquire(try func() error, wanted func() bool) error {
 	clk := r.cfg.Clock
 	begun := clk.Now()
@@ -325,13 +327,13 @@ func (r *Repository) acquire(try func() error, wanted func() bool) error {
 		case !wanted():
 			return errNobody
 		}
-		// Its random part keeps processes from asking in step. That it may end early, because the
-		// repository is closed, is seen above.
+		// The random part keeps processes from trying in step. If the sleep ends early because the repository is
+		// closed, the check above notices it.
 		_ = clock.Sleep(r.ctx, clk, pause/2+rand.N(pause/2))
 	}
 }
 
-// rest leaves the lock to others from time to time, if there are others who write.
+// rest leaves the lock to other processes from time to time, if there are others that write.
 func (r *Repository) rest() {
 	clk := r.cfg.Clock
 	if r.file == nil || clk.Since(r.begun) < turnLength {
@@ -339,15 +341,15 @@ func (r *Repository) rest() {
 	}
 	version, err := r.file.db.QueryInt(`PRAGMA data_version`)
 	if err != nil {
-		return // the next transaction will tell
+		return // the next transaction will fail with the same error
 	}
 	if r.version != 0 && version != r.version {
-		_ = clock.Sleep(r.ctx, clk, turnPause) // which Close ends
+		_ = clock.Sleep(r.ctx, clk, turnPause) // Close ends the sleep
 	}
 	r.begun, r.version = clk.Now(), version
 }
 
-// anyLeft reports whether there are jobs. If not, whoever brings one starts a new worker.
+// anyLeft reports whether there are jobs. If not, the next job starts a new worker.
 func (r *Repository) anyLeft() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -355,8 +357,8 @@ func (r *Repository) anyLeft() bool {
 	return r.working
 }
 
-// anyWaiting reports whether somebody waits, and forgets those who left: while the lock is not to be had,
-// the queue is no longer than there are callers.
+// anyWaiting reports whether a caller waits, and removes the jobs of those who left, so that while the lock cannot be
+// had the queue is no longer than the number of callers.
 func (r *Repository) anyWaiting() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -364,7 +366,7 @@ func (r *Repository) anyWaiting() bool {
 	return len(r.queue) > 0
 }
 
-// pull takes the jobs of a transaction out of the queue, or all of them.
+// pull takes the jobs for a transaction out of the queue, or all of them.
 func (r *Repository) pull(all bool) (jobs []*job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
