@@ -14,7 +14,7 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// table is a sink over a database: its position is no file.
+// table is a sink that stores records in a database, so that its position is not an offset in a file.
 type table struct{ rows int64 }
 
 func (s *table) Write(*record.Record) error { s.rows++; return nil }
@@ -25,7 +25,8 @@ func (s *table) Mark() record.Position {
 	return record.Position{Path: "postgres://db/pages", Bytes: s.rows, Records: s.rows}
 }
 
-// The state of a program is that program's: the command goes on with none, and checks of it what it can.
+// A state that a program keeps with the package crawl belongs to that program: the command resumes no such crawl, and
+// 'crawl check' checks what it can.
 func TestStateOfAProgram(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	c, err := crawl.New(crawl.Options{

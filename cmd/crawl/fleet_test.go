@@ -28,18 +28,18 @@ import (
 
 var fleetHosts = flag.Int("fleet.hosts", 12, "hosts of the site that TestFleet crawls; with 200 it takes minutes, and troubles come again and again")
 
-// long reports whether the long form was asked for.
+// long reports whether the flag requests the long form of the test.
 func long() bool { return *fleetHosts > 50 }
 
-// TestFleet has troubles of all kinds come upon processes that share a Redis, and nothing be lost.
+// TestFleet disturbs processes that share a Redis in many ways, and checks that nothing is lost.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, *fleetHosts)
 	f.trouble([]*fleetProcess{f.start(""), f.start(""), f.start("")})
 }
 
-// Three masters are as one to whoever crawls by them. The long form has one process, two and four; without, four tell
-// whether two or one would do.
+// A cluster of three masters works like one server. The long form runs with one process, two and four; otherwise four
+// processes show whether one or two would work.
 func TestFleetOnCluster(t *testing.T) {
 	counts := []int{4}
 	if !long() {
@@ -60,11 +60,10 @@ func TestFleetOnCluster(t *testing.T) {
 	}
 }
 
-// fsync has a server keep what it has said.
+// fsync has a server write every acknowledged change to its disk.
 var fsync = []string{"--appendonly", "yes", "--appendfsync", "always"}
 
-// trouble has the processes of a crawl fare badly until it is done, and holds what comes of it against what was
-// promised.
+// trouble disturbs the processes of a crawl until it is done, and checks what the fleet promises.
 func (f *fleetTest) trouble(procs []*fleetProcess) {
 	t, pages := f.t, int64(f.site.Report().Total.URLs)
 	rounds := int64(1)
@@ -79,13 +78,13 @@ func (f *fleetTest) trouble(procs []*fleetProcess) {
 			server.Do(t, "SCRIPT", "FLUSH")
 		}
 
-		at(0.2) // one dies, and comes back under its name
+		at(0.2) // one is killed, and starts again under its name
 		f.calm()
 		i := f.owner(procs)
 		dead, died := procs[i], time.Now()
 		f.kill(dead)
 		procs[i] = f.start(dead.name)
-		at(0.4) // one is cut off for longer than its lease
+		at(0.4) // one stands still for longer than its lease
 		f.calm()
 		i = f.owner(procs)
 		cut := 1500 * time.Millisecond
@@ -94,7 +93,7 @@ func (f *fleetTest) trouble(procs []*fleetProcess) {
 		}
 		f.freeze(procs[i], cut)
 
-		at(0.6) // Redis, or a part of it, is away for a moment
+		at(0.6) // Redis, or a part of it, is gone for a moment
 		server := f.servers[len(f.servers)-1]
 		server.Stop()
 		time.Sleep(200 * time.Millisecond)
@@ -105,7 +104,7 @@ func (f *fleetTest) trouble(procs []*fleetProcess) {
 
 		at(0.8) // one is restarted in order
 		i = f.owner(procs)
-		_ = procs[i].cmd.Process.Signal(syscall.SIGTERM) // of one that has ended, nothing: all may be done
+		_ = procs[i].cmd.Process.Signal(syscall.SIGTERM) // it may have ended, if everything is done
 		<-procs[i].done
 		code := procs[i].cmd.ProcessState.ExitCode()
 		require.Contains(t, []int{cli.CodeInterrupted, cli.CodeDone}, code, &procs[i].err)
@@ -122,11 +121,11 @@ func (f *fleetTest) trouble(procs []*fleetProcess) {
 
 const (
 	fleetMaxRate = 20
-	fleetDelay   = 250 * time.Millisecond // that the slow hosts ask for
+	fleetDelay   = 250 * time.Millisecond // Crawl-delay of the slow hosts
 )
 
-// fleetLease is short, so that troubles are over soon. The long form has 2,000 pages a second to serve and ask for on
-// the same cores, and a lease of one would often end for want of a turn.
+// fleetLease is short, so that disturbances are over soon. In the long form 2,000 pages a second are served and
+// requested on the same cores, so that a lease of one second would often end for want of processor time.
 func fleetLease() time.Duration {
 	if long() {
 		return 3 * time.Second
@@ -134,34 +133,34 @@ func fleetLease() time.Duration {
 	return time.Second
 }
 
-// clockEnv says by how much the clock of a process that a test starts is wrong.
+// clockEnv is a variable with the error of the clock of a process that a test starts.
 const clockEnv = "TEST_WRONG_CLOCK"
 
-// wrongClock gives this process the clock that the test which started it wants it to have.
+// wrongClock sets the clock of this process wrong, as the test that started it requests.
 func wrongClock() {
 	if by, err := time.ParseDuration(os.Getenv(clockEnv)); err == nil {
 		clock.SetSystemForTest(clocktest.Wrong(by))
 	}
 }
 
-// clocks are by how much those of processes are wrong, in the order in which they start.
+// clocks are the errors of the processes' clocks, in the order in which they start.
 var clocks = []time.Duration{0, 7 * time.Minute, -5 * time.Minute, 26 * time.Hour}
 
 type fleetTest struct {
 	t       *testing.T
 	site    *testsite.Site
 	redis   *redistest.Server
-	servers []*redistest.Server // it, or the masters of a cluster
+	servers []*redistest.Server // one server, or the masters of a cluster
 	dir     string
 	args    []string
 	names   atomic.Int32
 	procs   []*fleetProcess
 	log     requestLog
-	apart   func(host int) time.Duration // between two requests to a host, at least
+	apart   func(host int) time.Duration // least time between two requests to a host
 	thaws   []thaw
 }
 
-// thaw is that a process that had stood still went on.
+// thaw is the moment at which a process that had stood still went on.
 type thaw struct {
 	agent string
 	at    time.Time
@@ -176,16 +175,16 @@ func (w thaw) of(h handover) bool {
 type fleetProcess struct {
 	*process
 	name  string
-	agent string // what it calls itself before hosts: the name, and which process of that name
+	agent string // its User-Agent for hosts: the name, and how often it was used
 }
 
-// newFleet has hosts that refuse what comes too fast, half of them until a date, some that have a Crawl-delay, and a
-// Redis of its own unless there are servers. No host is to be asked for two things at once.
+// newFleet returns a fleet with hosts that refuse requests that come too fast, half of them until a date, some with a
+// Crawl-delay, and a Redis of its own unless servers are given. No host may get two requests at once.
 func newFleet(t *testing.T, hosts int, servers ...*redistest.Server) *fleetTest {
 	t.Helper()
 	pages := 40
 	if long() {
-		pages = 600 // or all is done while one process is cut off
+		pages = 600 // with fewer, all would be done while one process is cut off
 	}
 	cfg := testsite.Uniform(hosts/2, pages, 2*time.Millisecond)
 	cfg.Hosts[0].Limit = testsite.Limit{Rate: 12, Burst: 4}
@@ -210,7 +209,7 @@ func newFleet(t *testing.T, hosts int, servers ...*redistest.Server) *fleetTest 
 	return f
 }
 
-// newJob is a job by that Redis, whose processes have those arguments. All end with the test.
+// newJob returns a job in that Redis, whose processes have the given arguments. Everything ends with the test.
 func newJob(t *testing.T, server *redistest.Server, args ...string) *fleetTest {
 	f := &fleetTest{t: t, dir: t.TempDir(), redis: server, apart: func(int) time.Duration { return 0 }}
 	f.args = append([]string{"--redis", "redis://" + server.Addr, "--job", "e2e", "-o", f.dir + "/", "-q", "--contact", "a@b.test"}, args...)
@@ -223,7 +222,7 @@ func (f *fleetTest) serve(cfg testsite.Config) {
 	f.t.Helper()
 	cfg.Arrived = f.log.note
 	f.site = serveSite(f.t, cfg)
-	f.t.Cleanup(f.reap) // before the site
+	f.t.Cleanup(f.reap) // runs before the site ends
 	f.args = append(slices.Clip(f.args), f.site.URLs()...)
 }
 
@@ -233,7 +232,8 @@ func (f *fleetTest) reap() {
 	}
 }
 
-// start starts one more process, under a name of its own or that of one that is no more, and with a clock of its own.
+// start starts one more process, under a new name or under that of a process that has ended, and with a clock of its
+// own.
 func (f *fleetTest) start(name string, more ...string) *fleetProcess {
 	f.t.Helper()
 	if name == "" {
@@ -255,7 +255,7 @@ func (f *fleetTest) kill(p *fleetProcess) {
 	<-p.done
 }
 
-// finish waits until all of some processes have ended well.
+// finish waits until all given processes have ended successfully.
 func (f *fleetTest) finish(procs ...*fleetProcess) {
 	f.t.Helper()
 	for _, p := range procs {
@@ -268,18 +268,18 @@ func (f *fleetTest) finish(procs ...*fleetProcess) {
 	}
 }
 
-// ends waits for the end of a process, by that code.
+// ends waits for the end of a process, and requires that exit code.
 func (f *fleetTest) ends(p *fleetProcess, code int) {
 	f.t.Helper()
 	<-p.done
 	require.Equal(f.t, code, p.cmd.ProcessState.ExitCode(), "%s: %s", p.name, &p.err)
 }
 
-// fleet is what `crawl fleet` says of the job, ending with that code.
+// fleet returns the output of `crawl fleet` for the job, and requires that exit code.
 func (f *fleetTest) fleet(code int, args ...string) string {
 	f.t.Helper()
 	cmd := exec.Command("crawl", append(append([]string{"fleet"}, args...), "--job", "e2e", "--redis", "redis://"+f.redis.Addr)...)
-	out, _ := cmd.CombinedOutput() // its code says it
+	out, _ := cmd.CombinedOutput() // the exit code is checked below
 	require.Equal(f.t, code, cmd.ProcessState.ExitCode(), string(out))
 	return string(out)
 }
@@ -291,7 +291,7 @@ func (f *fleetTest) served(n int64) {
 	}
 }
 
-// unserved is which hosts have pages that were never asked for, for who looks for a cause.
+// unserved returns which hosts have pages that were never requested, as a help to find the cause of a failure.
 func (f *fleetTest) unserved() string {
 	var b strings.Builder
 	for _, h := range f.site.Report().Hosts {
@@ -302,8 +302,8 @@ func (f *fleetTest) unserved() string {
 	return b.String()
 }
 
-// calm waits until no host has refused for a moment, or that does not come. What a host ordered in the last trip
-// before a death, nobody knows after it.
+// calm waits until no host has refused a request for a moment, or gives up. If a host has refused the last request of a
+// process that is then killed, nobody knows its Retry-After.
 func (f *fleetTest) calm() {
 	const moment, most = 250 * time.Millisecond, 3 * time.Second
 	begun, since, last := time.Now(), time.Now(), int64(-1)
@@ -315,13 +315,13 @@ func (f *fleetTest) calm() {
 	}
 }
 
-// owner is the number of a process that has hosts, any of them.
+// owner returns the index of some process that owns hosts.
 func (f *fleetTest) owner(procs []*fleetProcess) int {
 	agent := f.log.anyOwner()
 	return max(0, slices.IndexFunc(procs, func(p *fleetProcess) bool { return p.agent == agent }))
 }
 
-// freeze has a process stand still for a while: to the others it is cut off.
+// freeze stops a process for a while: for the others it is cut off.
 func (f *fleetTest) freeze(p *fleetProcess, span time.Duration) {
 	_ = p.cmd.Process.Signal(syscall.SIGSTOP)
 	time.Sleep(span)
@@ -329,10 +329,9 @@ func (f *fleetTest) freeze(p *fleetProcess, span time.Duration) {
 	_ = p.cmd.Process.Signal(syscall.SIGCONT)
 }
 
-// courteous requires that the next process to ask a host leaves as much time as the host is owed, by the instants at
-// which its requests arrived. Less is let pass as far as one process alone comes closer than that, as the machine has
-// other work, and 20 ms. A process that stood still between its decision and the request cannot know that it did:
-// what it sends as it goes on is left out.
+// courteous requires that after a handover the new process leaves the host the time it requires, by the arrivals of
+// requests. It allows as much less as one process alone comes too close on a busy machine, and 20 ms. A process that
+// stood still between its decision and the request cannot know that, so its first requests after that do not count.
 func (f *fleetTest) courteous(all []handover) {
 	f.t.Helper()
 	tolerance := 20*time.Millisecond + max(0, f.log.jitter(f.apart))
@@ -356,8 +355,8 @@ func (f *fleetTest) status() (s redis.Status) {
 	return s
 }
 
-// require holds the whole against what was promised: every URL of the site is there once in the merged records, and
-// no host was asked for two things at once, nor while it had ordered to wait.
+// require checks what the fleet promises: every URL of the site is in the merged records once, and no host got two
+// requests at once, or a request before its Retry-After was over.
 func (f *fleetTest) require() {
 	f.t.Helper()
 	files, err := merge.Files([]string{f.dir})

@@ -27,7 +27,7 @@ import (
 	"github.com/treadlight/crawl/internal/lab/testsite"
 )
 
-// A crawl by TLS, with a password from a file, says nowhere what the password is.
+// A crawl over TLS, with a password from a file, prints the password nowhere.
 func TestFleetSecrets(t *testing.T) {
 	t.Parallel()
 	site, secure, dir := serveSite(t, manyPages(1)), redistest.NewTLS(t), t.TempDir()
@@ -43,16 +43,16 @@ func TestFleetSecrets(t *testing.T) {
 		cmd.Env = append(os.Environ(), "GORACE="+race, "CRAWL_FLEET_REDIS=rediss://:${SECRET}@"+secure.Addr, "CRAWL_FLEET_JOB=j", "CRAWL_FLEET_CA_FILE="+secure.CAFile, "SECRET="+secret)
 		var said bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &said, &said
-		_ = cmd.Run() // what it says tells
+		_ = cmd.Run() // the output is checked
 		return said.String()
 	}
 	said := run("--config", config, "--warc", dir+"/warc", "-o", dir+"/", "--set", "output.events="+dir+"/events", "--stats", dir+"/stats", "-v",
 		"--contact", "a@b.test", "--rate", "50", "--max-rate", "50", "-d", "0", site.URLs()[0])
 	require.Contains(t, said, "done: 1 page")
-	status := run("fleet", "status") // by a variable, which the file of the settings does not know
+	status := run("fleet", "status") // with a variable, which the configuration file does not know
 	require.Contains(t, status, "j: complete")
 	said += status + run("config", "--config", config)
-	said += run("fleet", "status", "--redis-passfile", config) // a wrong one
+	said += run("fleet", "status", "--redis-passfile", config) // with a wrong password
 	require.Contains(t, said, "is not one line with a password")
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && path != file {
@@ -67,7 +67,8 @@ func TestFleetSecrets(t *testing.T) {
 	}
 }
 
-// A server that does not let a user count rates is told of at once: nothing would be asked for.
+// If the server does not allow a user to count rates, the processes say so at once, since no request could ever be
+// sent.
 func TestFleetMayNotCountRates(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Redis.Start(t)
@@ -79,7 +80,7 @@ func TestFleetMayNotCountRates(t *testing.T) {
 	require.NotContains(t, string(said), "hunter2")
 }
 
-// The master is killed while two processes crawl: Sentinels name another, and all goes on.
+// The master is killed while two processes crawl. The Sentinels name another one, and the crawl goes on.
 func TestFleetFailover(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 6)
@@ -99,7 +100,7 @@ func TestFleetFailover(t *testing.T) {
 	f.served(int64(f.site.Report().Total.URLs) / 3)
 	f.redis.Stop()
 	f.finish(procs...)
-	f.redis.Addr = replica.Addr // for what is asked of it
+	f.redis.Addr = replica.Addr // for the queries of the test
 	f.require()
 }
 
@@ -116,13 +117,13 @@ func serveAt(t *testing.T, ip string, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// One process has a host that refuses, and nothing else, while another works for some seconds and finds a third host
-// at last. Neither ends before all is asked for that may be, and then both for the same reason.
+// One process has only a host that refuses. Another one works for some seconds, and finds a third host in the end.
+// Neither ends before everything that may be requested was, and then both end for the same reason.
 func TestFleetIsBlockedAsAWhole(t *testing.T) {
 	t.Parallel()
 	const chain, late = 25, 5
 	var asked, pages atomic.Int64
-	var served sync.Map // the pages: one may be asked for again when a lease ends as the machine has other work
+	var served sync.Map // the pages: on a busy machine a lease may end, and a page is requested again
 	visit := func(host string, page int) {
 		if _, again := served.LoadOrStore(fmt.Sprint(host, page), true); !again {
 			pages.Add(1)
@@ -132,7 +133,7 @@ func TestFleetIsBlockedAsAWhole(t *testing.T) {
 		return serveAt(t, ip, func(w http.ResponseWriter, r *http.Request) {
 			page, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
 			if err != nil {
-				http.NotFound(w, r) // a robots.txt
+				http.NotFound(w, r) // robots.txt
 				return
 			}
 			w.Header().Set("Content-Type", "text/html")
@@ -176,8 +177,8 @@ func TestFleetIsBlockedAsAWhole(t *testing.T) {
 	require.EqualValues(t, 1, asked.Load(), "nor is who refuses asked by another")
 }
 
-// A job that has ended by its bound says so and what to do, and by that it goes on: its processes are begun as
-// before, and what was visited is not asked for again.
+// A job that has ended by its limit says so and what to do. After that it goes on: its processes start as before, and
+// request nothing twice.
 func TestFleetSet(t *testing.T) {
 	t.Parallel()
 	f := newJob(t, redistest.Redis.Start(t), "--rate", "200", "--max-rate", "200", "--no-sitemaps", "--no-robots", "--max-pages", "30", "--set", "fleet.lease=1s")
@@ -202,7 +203,7 @@ func TestFleetSet(t *testing.T) {
 	require.NotContains(t, said, "max_pages")
 }
 
-// A process hears while it crawls that the job's time is to be over, or its pages.
+// A process learns while it crawls that the limit on time or pages of its job has changed.
 func TestFleetSetWhileItCrawls(t *testing.T) {
 	t.Parallel()
 	for bound, end := range map[string]struct {
@@ -219,7 +220,7 @@ func TestFleetSetWhileItCrawls(t *testing.T) {
 	}
 }
 
-// A process without URLs may be begun before the one that has them: it waits, and says so.
+// A process without URLs may start before the one that has them: it waits, and says so.
 func TestJoinBeforeTheSeeds(t *testing.T) {
 	t.Parallel()
 	f := newJob(t, redistest.Redis.Start(t), "--set", "fleet.lease=1s", "--rate", "50", "--max-rate", "50", "--set", "log.level=info", "--progress", "none")
@@ -248,12 +249,12 @@ func TestJoinBeforeTheSeeds(t *testing.T) {
 	require.NotContains(t, strings.Join(left, " "), "late", "who has nothing to do makes no files")
 }
 
-// One process has the host whose robots.txt cannot be had, and another a host that answers, or none that does: that
-// nothing could be asked for is so of all of them or of none.
+// One process has a host whose robots.txt cannot be fetched; another has a host that answers, or one that does not. All
+// processes agree on whether nothing could be requested.
 func TestFleetIsUnruledAsAWhole(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		robots int // status of that of the other host
+		robots int // status of the other host's robots.txt
 		code   int
 	}{
 		"neither": {http.StatusServiceUnavailable, cli.CodeBlocked},
@@ -273,7 +274,7 @@ func TestFleetIsUnruledAsAWhole(t *testing.T) {
 			shut := serve("127.0.72.1", http.StatusServiceUnavailable, func() { once.Do(func() { close(asked) }) })
 			other := serve("127.0.72.2", c.robots, func() {
 				first.Do(func() { close(came) })
-				select { // the job is not done before both were asked
+				select { // the job is not done before both were requested
 				case <-asked:
 				case <-t.Context().Done():
 				}
@@ -304,7 +305,7 @@ type arrivals struct {
 	n  []int64
 }
 
-// most is how many more came in any span than rate brings in it.
+// most returns by how many the arrivals in any period exceed what rate allows in it, at most.
 func (a *arrivals) most(rate float64) (worst float64) {
 	low := 0.0
 	for i := range a.at {
@@ -315,8 +316,8 @@ func (a *arrivals) most(rate float64) (worst float64) {
 	return worst
 }
 
-// What bounds a crawl bounds all of its processes together, by the server's own count: the rate over all hosts, what
-// is in flight, and the pages, though one of them is killed and comes back.
+// The limits of a crawl hold for all its processes together, by the count of the server: the rate over all hosts, the
+// requests in flight and the pages. One of the processes is killed and starts again.
 func TestFleetBudgets(t *testing.T) {
 	t.Parallel()
 	plan, hosts := 90, 4
@@ -368,8 +369,8 @@ func TestFleetBudgets(t *testing.T) {
 		seen.most(rate), rate, pages, plan, report.Duplicates)
 	require.LessOrEqual(t, pages, int64(plan))
 	require.GreaterOrEqual(t, pages, int64(plan-lost), "what a process that is killed takes with it")
-	// A quarter of a second at once, and what is up to half a second old; beside that what was on its way for up to a
-	// second, on a machine that does much else.
+	// Tokens for a quarter of a second at once, and those up to half a second old; also requests that were on their way
+	// for up to a second on a busy machine.
 	require.LessOrEqual(t, seen.most(rate), float64(rate)*(0.75+1)+1)
 	st := f.status()
 	require.EqualValues(t, plan, st.Budgets[0].Used)
@@ -379,8 +380,8 @@ func TestFleetBudgets(t *testing.T) {
 	}
 }
 
-// Two processes with archives are restarted in turn, as an operator does who has a new version, and once one is
-// killed: each goes on in its own files, and all ends right.
+// Two processes with archives are restarted in turn, as for a new version, and one of them is killed once. Each goes on
+// in its own files, and the result is right.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 8)
@@ -408,9 +409,9 @@ func TestRollingRestart(t *testing.T) {
 	f.kill(procs[0])
 	procs[0] = f.start("w1")
 
-	// Nobody else may write under that name.
+	// No other process may write under that name.
 	second, err := exec.Command("crawl", append([]string{"--set", "fleet.worker=w2"}, f.args...)...).CombinedOutput()
-	if f.site.Report().Total.Distinct < pages { // or it has ended meanwhile
+	if f.site.Report().Total.Distinct < pages { // else it has ended meanwhile
 		require.ErrorContains(t, err, "exit status 3", string(second))
 		require.Contains(t, string(second), "another process called w2 is writing")
 	}
@@ -433,8 +434,8 @@ func TestRollingRestart(t *testing.T) {
 	require.GreaterOrEqual(t, len(captured), f.site.Report().Total.URLs, "every page is archived")
 }
 
-// One of three masters dies under load, and a process with it: a replica takes the master's place, the crawl goes on
-// by itself, and every URL is there once after the merge. With -fleet.hosts 200 it is of 125,100 pages.
+// One of three masters is killed under load, and a process with it. A replica replaces the master, the crawl goes on by
+// itself, and after the merge every URL is there once. With -fleet.hosts 200 the site has 125,100 pages.
 func TestFleetMasterDies(t *testing.T) {
 	t.Parallel()
 	masters, replica := redistest.Redis.Cluster(t, fsync...)
@@ -444,7 +445,7 @@ func TestFleetMasterDies(t *testing.T) {
 	f.served(pages / 4)
 	died := time.Now()
 	masters[0].Stop()
-	i := f.owner(procs)
+	i := f.owner(procs) // a process without hosts has no archives
 	dead := procs[i]
 	f.kill(dead)
 	procs[i] = f.start(dead.name)

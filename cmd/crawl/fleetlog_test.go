@@ -27,7 +27,7 @@ type arrival struct {
 
 func (a arrival) robots() bool { return a.path == "/robots.txt" }
 
-// requestLog has all requests of a crawl, in the order in which each host got them.
+// requestLog has all requests of a crawl, in the order in which each host received them.
 type requestLog struct {
 	mu    sync.Mutex
 	hosts map[int][]arrival
@@ -42,7 +42,7 @@ func (a *requestLog) note(host int, r *http.Request) {
 	a.hosts[host] = append(a.hosts[host], arrival{time.Now(), r.UserAgent(), r.URL.Path})
 }
 
-// anyOwner is who was the last to ask a host, any of those that were asked a moment ago.
+// anyOwner returns the process that sent the last request to some host that received one a moment ago.
 func (a *requestLog) anyOwner() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -54,12 +54,12 @@ func (a *requestLog) anyOwner() string {
 	return ""
 }
 
-// handover is that a host was asked by one process and then by another.
+// handover is a request to a host by another process than the request before.
 type handover struct {
 	host     int
 	from, to string
-	at       time.Time     // of the first request of the other
-	gap      time.Duration // between the last request of the one and that
+	at       time.Time     // arrival of the first request of the new process
+	gap      time.Duration // time since the last request of the old process
 }
 
 func (a *requestLog) handovers() (all []handover) {
@@ -76,8 +76,8 @@ func (a *requestLog) handovers() (all []handover) {
 	return all
 }
 
-// jitter is by how much pages that one process asked of a host came closer together than the host is to be asked, at
-// most: what is lost on the way and won back by the next.
+// jitter returns by how much the requests of one process to a host came closer together than they may, at most: time
+// that is lost on the way, and won back by the next request.
 func (a *requestLog) jitter(apart func(host int) time.Duration) (most time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,11 +92,11 @@ func (a *requestLog) jitter(apart func(host int) time.Duration) (most time.Durat
 	return most
 }
 
-// recoveries are how long after the death of a process each of its hosts was asked by another.
+// recoveries returns, for each host of a dead process, how long after the death another process sent it a request.
 func (a *requestLog) recoveries(dead string, died time.Time) (spans []time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, list := range a.hosts {
+	for _, list := range a.hosts { // in no particular order
 		i := slices.IndexFunc(list, func(r arrival) bool { return r.at.After(died) && r.from != dead })
 		if i > 0 && list[i-1].from == dead {
 			spans = append(spans, list[i].at.Sub(died))
@@ -118,7 +118,7 @@ func spread(spans []time.Duration) string {
 	return fmt.Sprintf("%sof %d", b.String(), len(spans))
 }
 
-// What operators read is true of each kind of job, and says what to do next.
+// The status for operators is true for each kind of job, and says what to do next.
 func TestWriteFleet(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	status := func(change func(*redis.Status)) string {
@@ -183,9 +183,9 @@ w3       lost             7     12      0  ended
 	require.Contains(t, status(func(s *redis.Status) { s.Budgets = []redis.Budget{{Name: "max_pages", Plan: "100", Used: 100}} }), "news: ending: max_pages, ")
 }
 
-// TestFleetGrowth measures what further processes are worth where neither processors nor hosts are what is short: a
-// page takes 200 ms, a process has 16 slots, and so comes to 80 pages/s whatever the computer, and 200 hosts would
-// bear 1,000. The crawls of one process, two and four take turns.
+// TestFleetGrowth measures what further processes gain if neither processors nor hosts are the limit. A page takes 200
+// ms and a process has 16 slots, so one process fetches 80 pages/s on any computer; 200 hosts tolerate 1,000. The
+// crawls of one process, two and four take turns.
 func TestFleetGrowth(t *testing.T) {
 	if !long() {
 		t.Skip("of the long form alone: give -fleet.hosts 200")
@@ -243,7 +243,7 @@ func calls(t *testing.T, s *redistest.Server) commandCalls {
 	return all
 }
 
-// minus are the scripts and all commands since, those within scripts among them.
+// minus returns the scripts and all commands since before; all includes commands within scripts.
 func (c commandCalls) minus(before commandCalls) (scripts, all float64) {
 	for name, n := range c {
 		all += n - before[name]
@@ -253,8 +253,8 @@ func (c commandCalls) minus(before commandCalls) (scripts, all float64) {
 
 var fleetLeaseFlag = flag.Duration("fleet.lease", 0, "lease of TestFleetRecovery, 15s by default elsewhere; 0 = the test is skipped")
 
-// TestFleetRecovery measures how soon the hosts of a process that was killed are asked by others, with a lease as
-// crawls have it: three times, and another process each time.
+// TestFleetRecovery measures how soon other processes send requests to the hosts of a process that was killed, with the
+// default lease: three times, each with another process.
 func TestFleetRecovery(t *testing.T) {
 	lease := *fleetLeaseFlag
 	if lease == 0 {
@@ -277,7 +277,7 @@ func TestFleetRecovery(t *testing.T) {
 			}
 		}
 		require.NotEmpty(t, spans, "nobody asks the hosts of the dead")
-		// Nobody asks them while the dead may still be there, by what it told last.
+		// No process sends them requests while the lease of the dead one may still hold.
 		require.Greater(t, spans[0], lease*2/3-time.Second)
 		t.Logf("round %d: hosts of the dead were asked again after %s", round, spread(spans))
 		all = append(all, spans...)
@@ -292,9 +292,9 @@ func TestFleetRecovery(t *testing.T) {
 	require.Zero(t, f.site.Report().Total.InsideRetryAfter)
 }
 
-// Where the pace of hosts binds, one process keeps up with all of them; one that joins is given some even so, and a
-// death then stops half of the crawl for a while and not all of it. No host is asked sooner for it. In the long form
-// both crawl to the end, and what that costs is told.
+// If the pace of the hosts is the limit, one process can crawl all of them. A process that joins still gets some of
+// them, so that a death stops only half of the crawl for a while. No host gets a request sooner because of that. In the
+// long form both crawl to the end, and the test prints what that costs.
 func TestFleetEvens(t *testing.T) {
 	t.Parallel()
 	if long() {
@@ -306,7 +306,7 @@ func TestFleetEvens(t *testing.T) {
 		require.LessOrEqual(t, moved, 12, "and they do not go to and fro")
 		return
 	}
-	f := newPaced(t, 1000) // more than there is time for, however slow the machine is
+	f := newPaced(t, 1000) // more than there is time for, on any machine
 	first := f.start("")
 	f.served(pacedHosts)
 	second := f.start("")
@@ -323,20 +323,20 @@ func TestFleetEvens(t *testing.T) {
 
 const (
 	pacedHosts = 12
-	pacedRate  = 5 // requests a second that each of them may be asked
+	pacedRate  = 5 // requests per second that each host tolerates
 )
 
-// newPaced is a site that one process keeps up with.
+// newPaced returns a site that one process alone can crawl at the hosts' pace.
 func newPaced(t *testing.T, pages int) *fleetTest {
-	f := newJob(t, redistest.Redis.Start(t), "--set", "fleet.lease=4s", // one that ends for want of a processor is no handover
+	f := newJob(t, redistest.Redis.Start(t), "--set", "fleet.lease=4s", // a lease that ends for want of processor time is no handover
 		"--rate", fmt.Sprint(pacedRate), "--max-rate", fmt.Sprint(pacedRate), "--set", "per_host_max=1", "--no-sitemaps")
 	f.apart = func(int) time.Duration { return time.Second / pacedRate }
 	f.serve(testsite.Uniform(pacedHosts, pages, 2*time.Millisecond))
 	return f
 }
 
-// crawlByPace has processes, one a moment after the other, crawl all of it, and returns how often a host went from
-// one to another.
+// crawlByPace crawls the whole site by n processes that start shortly one after another. It returns how often a host
+// went from one process to another.
 func crawlByPace(t *testing.T, n int) (took time.Duration, moved int) {
 	f := newPaced(t, 300)
 	begun := time.Now()

@@ -18,14 +18,15 @@ import (
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
-// What a fleet has in Redis, at any page of a crawl behind a login and at its end, has neither what was filled in nor a cookie.
+// What a fleet has in Redis, at any page of a crawl behind a login and at its end, contains neither the credentials nor
+// a cookie.
 func TestFleetStoreHasNoLogin(t *testing.T) {
 	t.Setenv("SHOP_PASSWORD", secretPassword)
-	server := redistest.Redis.Start(t, "--rdbcompression", "no") // or DUMP could hide a text
+	server := redistest.Redis.Start(t, "--rdbcompression", "no") // else DUMP could hide a text
 	store := redistest.Client(t, server.Addr)
 	defer store.Close()
 	var mu sync.Mutex
-	var all strings.Builder // of keys and values
+	var all strings.Builder // keys and values
 	dump := func() {
 		ctx := context.Background()
 		keys, err := store.Do(ctx, store.B().Keys().Pattern("*").Build()).AsStrSlice()
@@ -35,7 +36,7 @@ func TestFleetStoreHasNoLogin(t *testing.T) {
 			t.Error(err)
 		}
 		for _, key := range keys {
-			value, _ := store.Do(ctx, store.B().Dump().Key(key).Build()).ToString() // none, if it is gone by now
+			value, _ := store.Do(ctx, store.B().Dump().Key(key).Build()).ToString() // empty if the key is gone by now
 			all.WriteString(key + "\n" + value + "\n")
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// unfinished is what the store has of the partitions in which URLs are left: sessions, and hosts, with how many
-// milliseconds are left of each.
+// unfinished returns what the store has of partitions with URLs left: their sessions and hosts, with the milliseconds
+// left of each.
 func (f *fleetTest) unfinished() string {
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{f.redis.Addr}, DisableCache: true})
 	if err != nil {
@@ -55,8 +55,8 @@ func (f *fleetTest) unfinished() string {
 	return b.String()
 }
 
-// dumps ends the processes that are there yet, keeps what they say in files, and is what their goroutines are at that
-// concern a fleet.
+// dumps ends the processes that still run and keeps their output in files. It returns what those of their goroutines
+// are doing that concern a fleet.
 func (f *fleetTest) dumps() string {
 	dir, err := os.MkdirTemp("", "fleet-stuck-")
 	if err != nil {
@@ -79,13 +79,14 @@ func (f *fleetTest) dumps() string {
 	return b.String()
 }
 
-// frame is a function in a dump, and goroutine the head of one.
+// frame matches a function in a dump, and goroutine the first line of one.
 var (
 	frame     = regexp.MustCompile(`(?m)^github\.com/(?:treadlight/crawl/internal|redis)/(\S+)\(`)
 	goroutine = regexp.MustCompile(`^goroutine .*?\[(.*)\]:`)
 )
 
-// goroutines are those of a dump that have functions of the fleet, a line each, the innermost first.
+// goroutines returns the goroutines of a dump that have functions of the fleet, one per line, the innermost function
+// first.
 func goroutines(dump string) string {
 	var lines []string
 	for part := range strings.SplitSeq(dump, "\n\n") {

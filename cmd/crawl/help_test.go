@@ -39,12 +39,12 @@ func helped(out io.Writer) *cobra.Command {
 	return root
 }
 
-// The help of every command is in the script, word for word. Whoever adds one adds
+// The script has the help of every command, word for word. For a new command add
 //
 //	exec crawl VERB --help
 //	cmp stdout VERB.golden
 //
-// to it with an empty file of that name, and has `-run TestScript/help -update` fill it.
+// to it and an empty file of that name, and fill that with `-run TestScript/help -update`.
 func TestHelpOfEveryCommand(t *testing.T) {
 	script, err := txtar.ParseFile("../../testdata/script/help.txtar")
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
-// What cannot be shown is a failure, whoever prints it.
+// Help that cannot be written is a failure, whichever command prints it.
 func TestHelpOnAFullDisk(t *testing.T) {
 	full := &fs.PathError{Op: "write", Path: "/dev/stdout", Err: syscall.ENOSPC}
 	for _, args := range [][]string{
@@ -94,8 +94,8 @@ func TestHelpOnAFullDisk(t *testing.T) {
 	}
 }
 
-// Help fits a usual screen, whatever the verb; the short help with the flags that most people use, each with a text of
-// one line, is one screen.
+// Help fits a usual screen, for each command. The short help, with the flags that most people use and a text of one
+// line for each, fits on one screen.
 func TestHelpFits(t *testing.T) {
 	root := helped(io.Discard)
 	for _, verb := range append(rootCommand(cli.Streams{}).Commands(), root) {
@@ -190,7 +190,7 @@ func TestDocsHaveEveryCommand(t *testing.T) {
 	docpage.Check(t, "docs/reference/commands.md", "commands", b.String())
 }
 
-// Each command has a page with all that its help has, and a formatter has nothing to say about it.
+// Each command has a manual page with everything that its help has, and a formatter finds no fault with it.
 func TestManualPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	var out, errs bytes.Buffer
@@ -232,7 +232,7 @@ func TestEscapeRoff(t *testing.T) {
 	}
 }
 
-// The commands that the manual prints have flags that there are, of their own verb.
+// The commands in the manual use only flags that their verb has.
 func TestManualsCommandsHaveTheirFlags(t *testing.T) {
 	root := rootCommand(cli.Streams{})
 	var (
@@ -267,7 +267,7 @@ func allFlags(cmd *cobra.Command) map[string]bool {
 	return all
 }
 
-// The tests that the manual says measure something are where it says, with the flags that it gives.
+// The tests that measure figures of the manual are where it says, and have the flags that it gives.
 func TestManualsTestsAreThere(t *testing.T) {
 	var (
 		command = regexp.MustCompile("`go test ([^`]+)`")
@@ -290,7 +290,7 @@ func TestManualsTestsAreThere(t *testing.T) {
 			}
 			for _, names := range name.FindAllStringSubmatch(m[1], -1) {
 				for one := range strings.SplitSeq(names[1], "|") {
-					if one == "xxx" { // benchmarks alone
+					if one == "xxx" { // only benchmarks run
 						continue
 					}
 					tests++
@@ -353,7 +353,7 @@ func TestFlagGroups(t *testing.T) {
 func TestHeapRoom(t *testing.T) {
 	const mib = 1 << 20
 	for live, percent := range map[uint64]int{
-		0:              800, // as for four, which are the least
+		0:              800, // as for four MiB, the least that counts
 		4 * mib:        800,
 		10 * mib:       320,
 		31 * mib:       103,
@@ -365,7 +365,7 @@ func TestHeapRoom(t *testing.T) {
 	}
 }
 
-// The room is that of what the last collection has left, and the user's word stands.
+// The percentage follows what the last collection has left. If the user has set GOGC, that stands.
 func TestHeapRoomFollows(t *testing.T) {
 	require.False(t, giveRoom(func(name string) (string, bool) { return "", name == "GOGC" }))
 	require.True(t, giveRoom(func(string) (string, bool) { return "", false }))
@@ -375,8 +375,8 @@ func TestHeapRoomFollows(t *testing.T) {
 	collectUntil(t, func(percent int, live uint64) bool { return live < 2*heapRoom && percent == gcPercent(live) })
 }
 
-// collectUntil collects garbage until the percentage is right for what is in use. It is set
-// when a collection is over, by a goroutine of the runtime.
+// collectUntil collects garbage until the percentage is right for what is in use. A goroutine of the runtime sets it
+// after a collection.
 func collectUntil(t *testing.T, right func(percent int, live uint64) bool) {
 	t.Helper()
 	now := []metrics.Sample{{Name: "/gc/gogc:percent"}, {Name: "/gc/heap/live:bytes"}}

@@ -40,7 +40,7 @@ func crawlsAny(t *testing.T, args ...string) (stdout, stderr string) {
 
 const secretPassword = "hunter2-Zähne/+&=%"
 
-// fast is what a test asks of its own site.
+// fast are the flags with which a test crawls its own site.
 var fast = []string{"--strategy", "off", "--contact", "a@b.test", "--no-robots", "--progress", "none"}
 
 func serve(t *testing.T, h http.Handler) string {
@@ -50,7 +50,8 @@ func serve(t *testing.T, h http.Handler) string {
 	return s.URL
 }
 
-// tableOf reads a CSV file of items as rows of a practice site: the columns that are numbers there, and lists.
+// tableOf reads a CSV file of items as rows of a practice site. The columns that are numbers or lists in like are so in
+// the rows.
 func tableOf(t *testing.T, path string, like practice.Row) (rows []practice.Row) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -74,7 +75,7 @@ func tableOf(t *testing.T, path string, like practice.Row) (rows []practice.Row)
 				}
 				row[name] = list
 			case string:
-				row[name] = strings.TrimPrefix(line[i], "'") // what keeps spreadsheets from taking it for a formula
+				row[name] = strings.TrimPrefix(line[i], "'") // the quote that keeps spreadsheets from reading a formula
 			}
 		}
 		rows = append(rows, row)
@@ -82,7 +83,7 @@ func tableOf(t *testing.T, path string, like practice.Row) (rows []practice.Row)
 	return rows
 }
 
-// sameRows compares what was found with the truth, by these names and in any order.
+// sameRows compares the rows that were found with the true ones, in these fields and in any order.
 func sameRows(t *testing.T, want, got []practice.Row, names ...string) {
 	t.Helper()
 	text := func(rows []practice.Row) (all []string) {
@@ -170,7 +171,7 @@ func TestItemsOfTeams(t *testing.T) {
 	sameRows(t, site.Rows, rows, "name", "year", "wins", "losses", "ot", "pct", "gf", "ga", "diff")
 }
 
-// A crawl that is killed again and again has each item once, in every file.
+// A crawl that is killed again and again has each item once in every file.
 func TestItemsOfACrawlThatIsKilled(t *testing.T) {
 	site := practice.Quotes(6, 160)
 	var served atomic.Int64
@@ -191,7 +192,7 @@ func TestItemsOfACrawlThatIsKilled(t *testing.T) {
 		again := make(chan struct{})
 		go func() { <-hits; close(again) }()
 		if code, out := killed(t, syscall.SIGKILL, again, time.Minute, args); code == 0 {
-			hits <- struct{}{} // for who waits
+			hits <- struct{}{} // wakes the killer
 			break
 		} else if _, err := os.Stat(dir + "/out/state.db"); err == nil && !strings.Contains(out, "given up before it began") {
 			args = []string{"crawl", "resume", dir + "/out", "--progress", "none"}

@@ -17,7 +17,7 @@ import (
 
 var consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
 
-// What the pages about items and logins show is what the commands print, line by line and in that order.
+// The output in the documentation of items and logins is what the commands print, line by line and in that order.
 func TestPagesOfItemsAndLogins(t *testing.T) {
 	members := practice.NewMembers(1, 12, "ann", secretPassword)
 	for page, site := range map[string]struct {
@@ -42,7 +42,7 @@ func TestPagesOfItemsAndLogins(t *testing.T) {
 					cmd.Dir, cmd.Env = dir, append(os.Environ(), "SHOP_PASSWORD="+secretPassword)
 					var out bytes.Buffer
 					cmd.Stdout, cmd.Stderr = &out, &out
-					_ = cmd.Run() // a page shows failures too
+					_ = cmd.Run() // the documentation shows failures too
 					rest := strings.Join(strings.Fields(out.String()), " ")
 					for want := range strings.Lines(shown) {
 						want = strings.Join(strings.Fields(want), " ")

@@ -38,20 +38,20 @@ var kills = flag.Int("kills", 20, "how many crawls TestKill ends in each way")
 // A crawl that is ended at any instant and resumed, again and again, ends with the records of one that never was:
 // each of its URLs once, in files that can be read.
 
-// pagesOfHost is what each of the hosts of a killSite has.
+// pagesOfHost is the number of pages of each host of a killSite.
 const pagesOfHost = 120
 
-// killSite is three hosts whose pages link to each other so that all are found, and some of which fail or move.
+// killSite is three hosts. Their pages link to each other so that all can be found; some fail or redirect.
 type killSite struct {
 	seeds []string
 	want  map[string]bool
 
 	mu     sync.Mutex // guards what follows
 	served int
-	alarm  int             // at that many served somebody is to be told
-	hit    chan struct{}   // by closing this
-	acked  map[string]bool // what the state had as visited when the last run began
-	again  []string        // and was asked for nevertheless
+	alarm  int             // number of served pages at which hit is closed
+	hit    chan struct{}   // closed at the alarm
+	acked  map[string]bool // URLs that the state had as visited when the last run began
+	again  []string        // those of acked that were requested again
 }
 
 func serveKillSite(t *testing.T) *killSite {
@@ -87,8 +87,8 @@ func (s *killSite) after(n int) <-chan struct{} {
 	return s.hit
 }
 
-// begin has the site know what a run that begins now has no business to ask for: what the state says was visited in a
-// round. It reports whether the round has begun.
+// begin records which URLs a run that begins now must not request: those that the state has as visited in a round. It
+// reports whether the round has begun.
 func (s *killSite) begin(t *testing.T, dir string, round int64) (begun bool) {
 	t.Helper()
 	copied := filepath.Join(t.TempDir(), "copy")
@@ -115,7 +115,7 @@ func (s *killSite) begin(t *testing.T, dir string, round int64) (begun bool) {
 	return begun
 }
 
-// reach adds the pages that links lead to from one.
+// reach adds the pages that the links of one page lead to.
 func reach(base string, n int, found map[string]bool) {
 	u := fmt.Sprintf("%s/%d", base, n)
 	if found[u] {
@@ -147,7 +147,7 @@ func servePage(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	time.Sleep(3 * time.Millisecond) // so that a crawl lasts long enough to be killed in the middle
+	time.Sleep(3 * time.Millisecond) // so that the crawl can be killed in the middle
 	if moved(n) {
 		http.Redirect(w, r, fmt.Sprintf("/%d", linksOf(n)[0]), http.StatusFound)
 		return
@@ -158,15 +158,15 @@ func servePage(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// kept is where a crawl is kept, and how its records are written.
+// kept is where a crawl keeps its state, and how it writes its records.
 type kept struct {
 	dir, records, format, archive string
-	listed                        bool   // robots.txt and sitemaps are asked for
-	program                       string // that crawls; empty is the one under test
+	listed                        bool   // robots.txt and sitemaps are requested
+	program                       string // the crawler; empty means the one under test
 }
 
-// keptIn is a crawl that is kept in a directory with its records, or apart from them, by turns in each format whose
-// records name their URL; with archives beside those of JSON, and archives alone in a directory or in one file.
+// keptIn returns a crawl that is kept in a directory, with its records in it or elsewhere. Trials take turns through
+// the formats whose records have URLs, JSON with archives, and archives alone, in a directory or in one file.
 func keptIn(parent string, trial int) kept {
 	k := kept{dir: filepath.Join(parent, "site"), format: []string{"jsonl", "warc", "csv"}[trial%3]}
 	if k.records = filepath.Join(k.dir, "records."+k.format); trial%4 >= 2 {
@@ -184,14 +184,14 @@ func keptIn(parent string, trial int) kept {
 	return k
 }
 
-// first is the first command of a crawl, and resume each that follows.
+// first returns the first command of a crawl, and resume the command after each interruption.
 func (k kept) first(seeds []string) []string {
 	args := []string{k.command(), "--strategy", "off", "--concurrency", "4", "--progress", "none", "--format", k.format}
 	if !k.listed {
 		args = append(args, "--no-robots", "--no-sitemaps")
 	}
 	if k.archive != "" && filepath.Ext(k.archive) == "" {
-		args = append(args, "--set", "warc.max_size=64KiB") // a few files for each crawl
+		args = append(args, "--set", "warc.max_size=64KiB") // several files per crawl
 	}
 	if k.format == "jsonl" {
 		args = append(args, "--warc", k.archive)
@@ -208,11 +208,11 @@ func (k kept) resume() []string { return []string{k.command(), "resume", k.dir, 
 
 func (k kept) command() string { return cmp.Or(k.program, "crawl") }
 
-// unbegun is what `crawl resume` says of a crawl that was ended before its first seed was safe: its first command is
-// to be given again.
+// unbegun matches what `crawl resume` says about a crawl that ended before its first seed was committed: the first
+// command has to be given again.
 var unbegun = regexp.MustCompile("holds no crawl|begin it again as it was")
 
-// goOn runs the command of a crawl with run: the first one if there is nothing to resume.
+// goOn runs a command of the crawl by run: the first command if there is nothing to resume, otherwise resume.
 func (s *killSite) goOn(t *testing.T, k kept, run func(args []string) (code int, out string)) (code int, out string) {
 	t.Helper()
 	if _, err := os.Stat(k.dir); err == nil {
@@ -224,8 +224,8 @@ func (s *killSite) goOn(t *testing.T, k kept, run func(args []string) (code int,
 	return run(k.first(s.seeds))
 }
 
-// requireRecords fails the test unless the records are those of the whole crawl, each once, and nothing was asked for
-// that a state said was visited.
+// requireRecords fails the test unless the records are those of the whole crawl, each once, and no URL was requested
+// again that the state had as visited.
 func (s *killSite) requireRecords(t *testing.T, k kept) {
 	t.Helper()
 	if k.format != "warc" {
@@ -241,7 +241,7 @@ func (s *killSite) requireRecords(t *testing.T, k kept) {
 	require.Empty(t, s.again, "asked for again")
 }
 
-// requireURLs fails the test unless these are all pages, each once.
+// requireURLs fails the test unless urls are all pages, each once.
 func (s *killSite) requireURLs(t *testing.T, urls []string) {
 	t.Helper()
 	got := make(map[string]bool)
@@ -286,7 +286,7 @@ func recordedURLs(t *testing.T, format string, text []byte) (urls []string) {
 	return urls
 }
 
-// finish resumes, and the crawl must be done then.
+// finish resumes the crawl and requires that it is done then.
 func (s *killSite) finish(t *testing.T, k kept) {
 	t.Helper()
 	code, out := s.goOn(t, k, plainly(t))
@@ -294,7 +294,7 @@ func (s *killSite) finish(t *testing.T, k kept) {
 	s.requireRecords(t, k)
 }
 
-// plainly runs commands to their end.
+// plainly returns a function that runs commands to their end.
 func plainly(t *testing.T) func(args []string) (code int, out string) {
 	return func(args []string) (int, string) {
 		return ran(t, exec.CommandContext(t.Context(), args[0], args[1:]...))
@@ -311,7 +311,7 @@ func trials(t *testing.T, n int, seed uint64, test func(t *testing.T, trial int,
 	}
 }
 
-// ran is the exit code of a command, -1 if a signal ended it, and what it printed.
+// ran runs a command. It returns its exit code, or -1 if a signal ended it, and its output.
 func ran(t *testing.T, cmd *exec.Cmd) (code int, out string) {
 	t.Helper()
 	cmd.Env = append(os.Environ(), "GORACE="+race)
@@ -320,7 +320,7 @@ func ran(t *testing.T, cmd *exec.Cmd) (code int, out string) {
 	return cmd.ProcessState.ExitCode(), string(text)
 }
 
-// killed runs a command and sends it a signal when that comes, or after a while.
+// killed runs a command and sends it a signal when the channel is closed, or after a while.
 func killed(t *testing.T, sig syscall.Signal, when <-chan struct{}, after time.Duration, args []string) (code int, out string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), after)
@@ -337,8 +337,8 @@ func killed(t *testing.T, sig syscall.Signal, when <-chan struct{}, after time.D
 	return ran(t, cmd)
 }
 
-// A crawl is killed at random instants, which are many where it starts and stops, and at random requests, which are
-// where it is at work however slow the machine.
+// A crawl is killed at random instants, which hits the many instants of its start and end, and at random requests,
+// which hits it while it crawls on a machine of any speed.
 func TestKill(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"KILL": syscall.SIGKILL, "TERM": syscall.SIGTERM} {
 		t.Run(name, func(t *testing.T) {
@@ -347,7 +347,7 @@ func TestKill(t *testing.T) {
 				k.program = shipped(t, trial)
 				for range 1 + rnd.IntN(4) {
 					code, out := site.goOn(t, k, site.killedAtRandom(t, sig, rnd, 150, 700*time.Millisecond))
-					// Before the crawl listens, any signal ends it like the hardest.
+					// Until the crawl listens for signals, any signal ends the process.
 					require.Contains(t, []int{cli.CodeDone, cli.CodeInterrupted, -1}, code, "%s", out)
 				}
 				site.finish(t, k)
@@ -356,7 +356,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// killedAtRandom runs commands and sends each a signal: at a random one of so many requests, or within a time.
+// killedAtRandom runs commands and sends each a signal, either at a random request or after a random time.
 func (s *killSite) killedAtRandom(
 	t *testing.T, sig syscall.Signal, rnd *rand.Rand, requests int, within time.Duration,
 ) func(args []string) (code int, out string) {
@@ -369,11 +369,11 @@ func (s *killSite) killedAtRandom(
 	}
 }
 
-// The system calls by which a state and its sinks reach the disk. At each of them a crawl is killed: between the
-// write, the commit and the acknowledgement of a record.
+// diskCalls are the system calls by which a state and its sinks reach the disk. A crawl is killed at each of them:
+// between the write, the commit and the acknowledgement of a record.
 var diskCalls = []string{"pwrite64", "write", "fsync,fdatasync", "ftruncate", "rename,renameat,renameat2"}
 
-// requireStrace skips the test where there is no strace, or it may not trace.
+// requireStrace skips the test if strace is missing or may not trace.
 func requireStrace(t *testing.T) {
 	t.Helper()
 	err := exec.CommandContext(t.Context(), "strace", "-qq", "-o", os.DevNull, "true").Run()
@@ -386,8 +386,8 @@ func requireStrace(t *testing.T) {
 	}
 }
 
-// inject runs a command under strace with a fault at system calls, and returns its exit code, -1 for a signal, and
-// what it printed.
+// inject runs a command under strace with a fault at system calls. It returns the exit code, or -1 after a signal, and
+// the output.
 func inject(t *testing.T, calls, fault string, args []string) (code int, out string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
@@ -404,7 +404,7 @@ func TestKillAtSystemCalls(t *testing.T) {
 				site, k := serveKillSite(t), keptIn(t.TempDir(), trial)
 				k.program = shipped(t, trial)
 				for range 1 + rnd.IntN(3) {
-					// Early calls make the files; later ones fill them.
+					// Early calls create the files; later ones fill them.
 					nth := 1 + rnd.IntN([]int{10, 60, 400}[rnd.IntN(3)])
 					site.goOn(t, k, func(args []string) (int, string) {
 						return inject(t, calls, fmt.Sprintf("signal=KILL:when=%d", nth), args)
@@ -416,7 +416,7 @@ func TestKillAtSystemCalls(t *testing.T) {
 	}
 }
 
-// What the disk refuses ends the crawl with its reason, and what was committed goes on.
+// An error of the disk ends the crawl with its reason, and a resume continues from what was committed.
 func TestDiskFaults(t *testing.T) {
 	requireStrace(t)
 	for _, errno := range []string{"ENOSPC", "EIO", "EROFS"} {
@@ -425,9 +425,9 @@ func TestDiskFaults(t *testing.T) {
 				t.Parallel()
 				site, k := serveKillSite(t), keptIn(t.TempDir(), 0)
 				rnd := rand.New(rand.NewPCG(uint64(len(calls)), 1))
-				first := 3 + rnd.IntN(20) // there are enough of them
+				first := 3 + rnd.IntN(20) // there are more calls than that
 				if calls != "pwrite64" {
-					first = 2 // a commit asks once, and a short crawl commits a few times
+					first = 2 // a commit makes one call, and a short crawl commits a few times
 				}
 				code, out := inject(t, calls, fmt.Sprintf("error=%s:when=%d+", errno, first), k.first(site.seeds))
 				require.Equal(t, cli.CodeIO, code, "%s", out)
@@ -439,8 +439,8 @@ func TestDiskFaults(t *testing.T) {
 	}
 }
 
-// archivedURLs is the URL of each answer in a directory of archives, or in one. Every file there must be complete, a
-// whole gzip file, and have its index unless it is the one.
+// archivedURLs returns the URL of each response in a directory of archives, or in one archive. Each file must be
+// complete gzip and, in a directory, have its index.
 func archivedURLs(t *testing.T, dir string) (urls []string) {
 	t.Helper()
 	if filepath.Ext(dir) == ".gz" {
@@ -471,7 +471,7 @@ func archivedURLs(t *testing.T, dir string) (urls []string) {
 	return urls
 }
 
-// answersOf is the URL of each answer in an archive.
+// answersOf returns the URL of each response in an archive.
 func answersOf(t *testing.T, archive []byte) (urls []string) {
 	t.Helper()
 	r := warc.NewReader(bytes.NewReader(archive))

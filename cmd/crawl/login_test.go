@@ -34,7 +34,8 @@ func memberRules(login string) []string {
 		"--field", "tags:all=css:.tag", "--field", "more:url=css:span a + a")
 }
 
-// Sessions of three pages end again and again; what is behind the login is whole all the same, and nobody logs out by a link.
+// Sessions of three pages end again and again. The items behind the login are complete all the same, and no link logs
+// the crawl out.
 func TestItemsBehindALogin(t *testing.T) {
 	t.Setenv("SHOP_PASSWORD", secretPassword)
 	site := practice.NewMembers(3, 48, "ann", secretPassword)
@@ -74,13 +75,13 @@ func TestLoginsThatFail(t *testing.T) {
 	}
 }
 
-// Nothing that a crawl writes has what was filled in, or a cookie: a state, archives, records, traces, logs of every
-// level, what it tells by HTTP. A crawl that goes on uses the session it has.
+// Nothing that a crawl writes contains its credentials or a cookie: the state, archives, records, traces, logs of every
+// level, and what it sends by HTTP. A crawl that is resumed uses its session.
 func TestSecretsAreNowhere(t *testing.T) {
 	t.Setenv("SHOP_PASSWORD", secretPassword)
 	site := practice.NewMembers(3, 48, "ann", secretPassword)
 	var seen sync.Mutex
-	told := map[string][]byte{} // by the console, while it crawls, and to the collector of traces
+	told := map[string][]byte{} // sent by the console, while it crawls, and to the collector of traces
 	listen := freePort(t)
 	address, dir := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/members/") {
@@ -141,7 +142,8 @@ func TestSecretsAreNowhere(t *testing.T) {
 	lookAtFiles(t, dir, clean)
 }
 
-// lookAtFiles has a look at each file below a directory, archives unpacked, and at who may read the state in out.
+// lookAtFiles calls look for each file below a directory, with archives unpacked. It also checks who may read the state
+// in out.
 func lookAtFiles(t *testing.T, dir string, look func(name string, data []byte)) {
 	t.Helper()
 	files := 0

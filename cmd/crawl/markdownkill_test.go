@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A tree of Markdown of a crawl that is killed at any instant, and resumed, is that of one that never was: every file, the
-// list and the chunks.
+// If a crawl that writes a tree of Markdown is killed at any instant and resumed, the tree is that of an uninterrupted
+// crawl: every file, the list and the chunks.
 func TestMarkdownKill(t *testing.T) {
 	site := &killSite{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -68,10 +68,11 @@ func TestMarkdownKill(t *testing.T) {
 	}
 }
 
-// fetchedLine says when a page was.
+// fetchedLine matches the line that says when a page was fetched.
 var fetchedLine = regexp.MustCompile(`(?m)^fetched: .*\n`)
 
-// treeOf is what is in the files of a tree, by their names; of the chunks the lines are sorted, as pages come in any order.
+// treeOf returns the content of the files of a tree by their names. It sorts the lines of the chunks, since pages come
+// in any order.
 func treeOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)

@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A mirror that is killed at any instant, in its first round or a later one, has whole files, and the same command makes
-// of it what one has that never was.
+// A mirror that is killed at any instant, in its first round or a later one, has only whole files. The same command
+// then completes it to what an uninterrupted run would make.
 func TestMirrorKill(t *testing.T) {
 	trials(t, min(*kills, 4), 7, func(t *testing.T, trial int, rnd *rand.Rand) {
 		var version atomic.Value
@@ -69,7 +69,8 @@ func TestMirrorKill(t *testing.T) {
 	})
 }
 
-// A disk that fills leaves whole files, and says so; when there is room, the same command makes what it would have made.
+// If the disk fills up, files stay whole, and the command says so. When there is room, the same command completes the
+// mirror.
 func TestMirrorFullDisk(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := 0
@@ -110,7 +111,7 @@ func TestMirrorFullDisk(t *testing.T) {
 	require.Equal(t, want, copied(t, filepath.Join(dir, "done")))
 }
 
-// copied are the pages of a copy, by their names in it.
+// copied returns the pages of a copy by their names in it.
 func copied(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	pages := map[string]string{}

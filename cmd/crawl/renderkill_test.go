@@ -20,7 +20,7 @@ import (
 	"github.com/treadlight/crawl/internal/lab/realserver"
 )
 
-// A crawl that renders pages and is killed leaves no browser, and the same command comes to the same end.
+// A crawl that renders pages leaves no browser behind when it is killed, and the same command comes to the same result.
 func TestKillWhileRendering(t *testing.T) {
 	if _, err := exec.LookPath("chromium"); err != nil {
 		realserver.Need(t, "chromium")

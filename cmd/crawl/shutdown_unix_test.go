@@ -26,18 +26,18 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// busySite has pages that are there at once, and one that takes ten minutes until calm is set.
+// busySite has pages that are served at once, and one that takes ten minutes until calm is set.
 type busySite struct {
 	url     string
-	trickle bool // its body comes slowly; false: no answer does
+	trickle bool // its body comes slowly; false means that no response comes
 	calm    atomic.Bool
 	served  atomic.Int32
-	busy    chan struct{} // closed when so many were served that the crawl waits for something
+	busy    chan struct{} // closed when enough was served for the crawl to be blocked
 }
 
 const (
 	busyPages  = 60
-	busyServed = 20 // more than a pipe has room for
+	busyServed = 20 // more than fits into a pipe
 	busyFor    = 10 * time.Minute
 )
 
@@ -87,8 +87,8 @@ func (s *busySite) all() []string {
 	return urls
 }
 
-// Whatever a crawl waits for, the end of its time, the first interrupt and the console's stop end it, with their own
-// exit codes, and the resume visits the rest.
+// Whatever a crawl waits for, the end of its time, the first interrupt and the stop of the console end it, each with
+// its exit code, and the resume visits the rest.
 func TestEndsThoughBusy(t *testing.T) {
 	for _, way := range []string{"max-time", "interrupt", "interrupted twice", "console"} {
 		for _, what := range []string{"no answer", "trickle", "sink"} {
@@ -107,7 +107,7 @@ func endsThoughBusy(t *testing.T, way, what string) {
 		"--strategy", "off", "--no-robots", "--no-sitemaps", "--progress", "none", "--state", state, "-o", records,
 		"--timeout", "1h", "--concurrency", "4", "--listen", "127.0.0.1:0",
 	}
-	if what == "sink" { // a pipe that nobody reads, which is full with the second page
+	if what == "sink" { // a pipe that nobody reads, full after two pages
 		require.NoError(t, syscall.Mkfifo(records, 0o600))
 		unread, err := os.OpenFile(records, os.O_RDWR, 0)
 		require.NoError(t, err)
@@ -163,8 +163,8 @@ func endsThoughBusy(t *testing.T, way, what string) {
 	}
 }
 
-// resumedIntoPipe is the URLs that a crawl writes to a pipe, also those behind a record that was cut off: what is in
-// a pipe cannot be taken back, so some may come twice.
+// resumedIntoPipe returns the URLs that a crawl writes to a pipe, including those after a record that was cut off. The
+// records in a pipe cannot be taken back, so some may come twice.
 func resumedIntoPipe(t *testing.T, records string, rest []string) map[string]bool {
 	t.Helper()
 	r, err := os.OpenFile(records, os.O_RDWR|syscall.O_NONBLOCK, 0)
@@ -173,7 +173,7 @@ func resumedIntoPipe(t *testing.T, records string, rest []string) map[string]boo
 	read := make(chan []byte)
 	go func() {
 		var text bytes.Buffer
-		_, _ = io.Copy(&text, r) // until its deadline
+		_, _ = io.Copy(&text, r) // until the deadline of r
 		read <- text.Bytes()
 	}()
 	c := begin(t, rest)
@@ -205,7 +205,7 @@ func begin(t *testing.T, args []string) *process {
 	return p
 }
 
-// says waits until it has said that.
+// says waits until the process has printed a match.
 func (p *process) says(t *testing.T, re *regexp.Regexp) {
 	t.Helper()
 	require.True(t, p.until(re), "%s", &p.err)
@@ -221,8 +221,7 @@ func (p *process) wait(t *testing.T) (code int) {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// A process of a crawl that several share ends in time as well, also when Redis is silent, and the next one visits
-// what is left.
+// A process of a fleet ends in time too, even if Redis does not answer, and the next one visits the rest.
 func TestFleetProcessEndsThoughBusy(t *testing.T) {
 	for _, what := range []string{"no answer", "redis is silent"} {
 		t.Run(what, func(t *testing.T) {
@@ -257,7 +256,7 @@ func TestFleetProcessEndsThoughBusy(t *testing.T) {
 				text = text[:bytes.LastIndexByte(text, '\n')+1]
 				urls = append(urls, recordedURLs(t, "jsonl", text)...)
 			}
-			if urls = sorted(urls); what == "redis is silent" { // which did not hear of the last ones
+			if urls = sorted(urls); what == "redis is silent" { // Redis did not receive the last ones
 				urls = slices.Compact(urls)
 			}
 			require.Equal(t, site.all(), urls)
@@ -265,8 +264,8 @@ func TestFleetProcessEndsThoughBusy(t *testing.T) {
 	}
 }
 
-// A state that cannot be opened yet does not keep the time of a crawl, or an interrupt, from ending it, and is as it
-// was.
+// While the state cannot be opened yet, the limit on time and an interrupt still end the crawl, and the state does not
+// change.
 func TestEndsThoughTheStateIsNotOpen(t *testing.T) {
 	site, dir := serveBusySite(t, false), t.TempDir()
 	site.calm.Store(true)
@@ -277,7 +276,7 @@ func TestEndsThoughTheStateIsNotOpen(t *testing.T) {
 		for _, way := range []string{"max-time", "interrupt"} {
 			db, err := sqlitedb.Open(filepath.Join(state, "state.db"), sqlitedb.Config{})
 			require.NoError(t, err)
-			// Nobody else gets in: others wait for five seconds, and fail.
+			// No other process can open it: others wait for five seconds and fail.
 			require.NoError(t, db.Exec("PRAGMA locking_mode = EXCLUSIVE; BEGIN EXCLUSIVE; UPDATE meta SET value = value"))
 			args, want := []string{verb, state, "-v"}, cli.CodeInterrupted
 			if way == "max-time" {

@@ -11,7 +11,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
-// Interrupted before anything was done, both ways to run end alike: what there is, and the exit code.
+// Interrupted before anything is done, both ways to run end alike, with what there is and the exit code.
 func TestSimulateInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -33,7 +33,7 @@ type pane struct {
 	socket string
 }
 
-// openPane opens one of that size. Without tmux the test is skipped, or fails in CI.
+// openPane opens a pane of that size. Without tmux the test is skipped, or fails in CI.
 func openPane(t *testing.T, columns, rows int, env ...string) *pane {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -68,18 +68,18 @@ func (p *pane) tmux(args ...string) string {
 	return string(out)
 }
 
-// press sends keys by their names in tmux, and types what is no name.
+// press sends keys by their names in tmux, and types other text.
 func (p *pane) press(keys ...string) {
 	p.t.Helper()
 	p.tmux(append([]string{"send-keys"}, keys...)...)
 }
 
-// screen is what a person sees, and history what went by as well, with long lines whole.
+// screen returns what a person sees, and history also what has scrolled away, with long lines unwrapped.
 func (p *pane) screen() string { p.t.Helper(); return p.tmux("capture-pane", "-p") }
 
 func (p *pane) history() string { p.t.Helper(); return p.tmux("capture-pane", "-p", "-J", "-S", "-") }
 
-// until waits until the screen shows all of the patterns at once.
+// until waits until the screen shows matches of all patterns at once.
 func (p *pane) until(patterns ...string) string {
 	p.t.Helper()
 	for end := time.Now().Add(deadline); ; time.Sleep(20 * time.Millisecond) {
@@ -98,7 +98,7 @@ func (p *pane) until(patterns ...string) string {
 	}
 }
 
-// elapsed is how long a crawl has taken that is paused, by the head of its view.
+// elapsed returns how long a paused crawl has taken, as the head of its view says.
 func (p *pane) elapsed() time.Duration {
 	p.t.Helper()
 	text := regexp.MustCompile(`paused  (\S+s)`).FindStringSubmatch(p.until(`paused  \S+s$`))[1]
@@ -109,7 +109,7 @@ func (p *pane) elapsed() time.Duration {
 
 func manyPages(hosts int) testsite.Config { return testsite.Uniform(hosts, 5000, 0) }
 
-// serveSite serves made-up hosts. What they take long for they may have begun when the test ends.
+// serveSite serves made-up hosts. Slow responses may still be under way when the test ends.
 func serveSite(t *testing.T, cfg testsite.Config) *testsite.Site {
 	t.Helper()
 	site, err := testsite.New(cfg)
@@ -120,15 +120,15 @@ func serveSite(t *testing.T, cfg testsite.Config) *testsite.Site {
 	go func() { served <- site.Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-served; cfg.Hosts[0].Latency.Typical < time.Second { // else it says that clients were cut off
+		if err := <-served; cfg.Hosts[0].Latency.Typical < time.Second { // else the error says that clients were cut off
 			require.NoError(t, err)
 		}
 	})
 	return site
 }
 
-// The live view on a real terminal: it shows, obeys its keys, fits whatever size the screen takes, goes when it
-// should and leaves everything behind it as it was.
+// The live view on a real terminal: it shows the crawl, obeys its keys, fits any size of the screen, goes when it
+// should, and leaves everything as it was.
 func TestLiveViewOnATerminal(t *testing.T) {
 	t.Parallel()
 	site := serveSite(t, manyPages(3))
@@ -139,10 +139,10 @@ func TestLiveViewOnATerminal(t *testing.T) {
 		`^queue +[\d,]+ queued`, `^host +state +URLs`, `^127\.\S+ +(asking|waiting) `, `at most 10/s`, `^q stop  p pause`)
 	require.NotContains(t, screen, "=>", "the screen is the view's alone")
 
-	// Paused, the site hears nothing more, for as long as the clock takes to go on by two seconds.
+	// While the crawl is paused, the site gets no request until two seconds have passed on the clock.
 	p.press("p")
 	p.until(`paused  \S+s$`, ` 0 in flight`, `an order was carried out  order=pause who=keyboard$`, `p resume`)
-	for began := p.elapsed(); p.elapsed() == began; { // these figures may be from before the order
+	for began := p.elapsed(); p.elapsed() == began; { // these figures may be older than the key
 		time.Sleep(20 * time.Millisecond)
 	}
 	p.until(` 0 in flight`)
@@ -152,7 +152,7 @@ func TestLiveViewOnATerminal(t *testing.T) {
 	}
 	require.Equal(t, asked, site.Report().Total.Requests)
 
-	// A small screen has a small view, and the help fits as well.
+	// A small screen has a small view, and the help fits too.
 	p.tmux("resize-window", "-x", "40", "-y", "10")
 	screen = p.until(`^crawl http://127\S+… +paused  \S+s$`, `^pages +\d+`, `^host +rate/s`, `^q stop  p resume  tab next`)
 	require.Equal(t, 10, strings.Count(screen, "\n"))
@@ -168,14 +168,14 @@ func TestLiveViewOnATerminal(t *testing.T) {
 	p.press("p")
 	p.until(`running  \S+s$`, `order=resume`)
 	p.press("Tab")
-	// A busy machine may slow answers down, which is trouble of a kind.
+	// On a busy machine responses may become slow, which also counts as trouble.
 	p.until(`^hosts +\d.*\n\s*^hosts in trouble$`)
 	p.press("Tab")
 	p.until(`^messages$`, `order=resume`)
 	p.press("Tab", "s")
 	p.until(`^busiest hosts, by queue$`)
 
-	// Suspended, the screen is the shell's, and the messages of before are on it.
+	// While the process is suspended, the shell has the screen, with the earlier messages on it.
 	p.press("C-z")
 	p.until(`Stopped`, `an order was carried out  order=pause`, `^=>$`)
 	p.press("clear", "Enter")
@@ -192,8 +192,8 @@ func TestLiveViewOnATerminal(t *testing.T) {
 	p.until(`[^-]icanon`, `[^-]isig`, `[^-]echo\b`)
 }
 
-// Asked twice, the crawl ends at once and the terminal is whole; where the output is to be read as it comes, and
-// where the terminal is dumb, there is no view.
+// Interrupted twice, the crawl ends at once and the terminal is intact. There is no view where the output is to be read
+// as it comes, or where the terminal is dumb.
 func TestNoLiveView(t *testing.T) {
 	t.Parallel()
 	site := serveSite(t, manyPages(1))
@@ -218,10 +218,10 @@ func TestNoLiveView(t *testing.T) {
 	}
 }
 
-// The second q gives up what is under way, as a second Ctrl-C does.
+// The second q gives up what is in flight, as a second Ctrl-C does.
 func TestLiveViewGivesUp(t *testing.T) {
 	t.Parallel()
-	site := serveSite(t, testsite.Uniform(1, 100, 10*time.Minute)) // whoever asks waits
+	site := serveSite(t, testsite.Uniform(1, 100, 10*time.Minute)) // each request waits
 	p := openPane(t, 80, 24)
 	p.press("crawl --contact me@example.com -o /dev/null --set grace=10m --timeout 1h "+site.URLs()[0], "Enter")
 	p.until(` 1 in flight`)
@@ -243,7 +243,7 @@ func TestLiveViewGivesUp(t *testing.T) {
 	p.until(`[^-]icanon`, `[^-]echo\b`)
 }
 
-// Who closes the terminal ends the crawl in order: what it has done can be gone on with.
+// Closing the terminal ends the crawl in order, so that it can be resumed.
 func TestTerminalIsClosed(t *testing.T) {
 	t.Parallel()
 	site := serveSite(t, manyPages(1))
@@ -265,7 +265,7 @@ func TestTerminalIsClosed(t *testing.T) {
 	require.Contains(t, string(said), "limit (max_pages 1 reached)", err)
 }
 
-// troubledSite has pages, errors, pages that are refused once, and one that fails for ever.
+// troubledSite has pages, errors, pages that are refused once, and one that always fails.
 func troubledSite() http.Handler {
 	var busy, bad atomic.Int64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -296,7 +296,7 @@ func troubledSite() http.Handler {
 	})
 }
 
-// ill is a site that fails for some requests in a row, so that its circuit opens, and is well again.
+// ill returns a site that fails for some requests in a row, so that its circuit opens, and then recovers.
 func ill() http.Handler {
 	var asked atomic.Int64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -317,7 +317,7 @@ func ill() http.Handler {
 	})
 }
 
-// troubled are the URLs of sites that answer, refuse, fail for a while, or are not there.
+// troubled returns the URLs of sites that answer, refuse, fail for a while, or do not exist.
 func troubled(t *testing.T) []string {
 	t.Helper()
 	serve := func(h http.Handler) string {
@@ -327,7 +327,7 @@ func troubled(t *testing.T) []string {
 	}
 	site := serve(troubledSite())
 	shut := serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "3600") // keeps the crawl from its end while it is asked
+		w.Header().Set("Retry-After", "3600") // keeps the crawl from ending while the test looks at it
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
@@ -336,7 +336,7 @@ func troubled(t *testing.T) []string {
 	return []string{site, shut + "/", "http://" + dead.Addr().String() + "/", site + "/sick", serve(ill())}
 }
 
-// Whoever tells of a crawl has the same figures: the summary at its end, the snapshot of --stats and of the console,
+// All reports on a crawl have the same figures: the summary at its end, the snapshots of --stats and of the console,
 // /metrics, the dashboard, 'crawl stats' and 'crawl report'.
 func TestFiguresAreTheSameEverywhere(t *testing.T) {
 	t.Parallel()

@@ -18,13 +18,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// watchSite has pages whose text is the version they were given last, and hears of changes as a webhook.
+// watchSite has pages whose text is their current version. It is also the webhook that receives the changes.
 type watchSite struct {
 	killSite
 
 	versions [pagesOfHost]int
 	posted   map[string]string // id → text of the change
-	repeated int               // changes that came again
+	repeated int               // changes received more than once
 }
 
 func (s *watchSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -52,8 +52,8 @@ func (s *watchSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A watch that is killed at any request, ten times in each trial, tells each change once in its file, and to its webhook with an
-// id that stays, and none is lost.
+// A watch that is killed at any request, ten times in each trial, reports each change once in its file and to its
+// webhook with the same id, and loses none.
 func TestWatchKill(t *testing.T) {
 	trials(t, max(1, *kills/10), 9, func(t *testing.T, trial int, rnd *rand.Rand) {
 		site := &watchSite{posted: make(map[string]string)}
@@ -88,7 +88,7 @@ func TestWatchKill(t *testing.T) {
 				}
 			}
 		}
-		if site.versions[0] == 1 { // it has two URLs
+		if site.versions[0] == 1 { // the page has two URLs
 			want["changed "+server.URL+"/"] = 1
 		}
 		site.killSite.mu.Unlock()
