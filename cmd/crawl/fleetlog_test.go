@@ -328,7 +328,7 @@ const (
 
 // newPaced returns a site that one process alone can crawl at the hosts' pace.
 func newPaced(t *testing.T, pages int) *fleetTest {
-	f := newJob(t, redistest.Redis.Start(t), "--set", "fleet.lease=4s", // a lease that ends for want of processor time is no handover
+	f := newJob(t, redistest.Redis.Start(t), "--set", "fleet.lease=4s", // long enough for a busy machine
 		"--rate", fmt.Sprint(pacedRate), "--max-rate", fmt.Sprint(pacedRate), "--set", "per_host_max=1", "--no-sitemaps")
 	f.apart = func(int) time.Duration { return time.Second / pacedRate }
 	f.serve(testsite.Uniform(pacedHosts, pages, 2*time.Millisecond))

@@ -25,7 +25,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 )
 
-// ownDisk is a directory for a file system of its own, which scripts mount.
+// ownDisk returns a directory on which scripts can mount a file system of its own.
 func ownDisk(t *testing.T) (dir string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "unshare", "-Urm", "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", t.TempDir()).CombinedOutput(); err != nil {
@@ -39,7 +39,8 @@ type answer struct {
 	out  string
 }
 
-// onDisk runs a script that may mount something. Each of its commands `run PROGRAM ARGS...` has an answer.
+// onDisk runs a script that may mount file systems. It returns an answer for each of its commands `run PROGRAM
+// ARGS...`.
 func onDisk(t *testing.T, script string) (all []answer) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "unshare", "-Urm", "sh", "-c", `set -e
@@ -57,7 +58,7 @@ run() { code=0; "$@" >"$LOG" 2>&1 </dev/null || code=$?; printf '\n== %d\n' $cod
 	return all
 }
 
-// wholeRecords is how many records a failed write says are safe.
+// wholeRecords returns how many records are safe, according to the message of a failed write.
 func wholeRecords(t *testing.T, said string) int {
 	t.Helper()
 	m := regexp.MustCompile(`no space left on device; it has (\d+) whole records? `).FindStringSubmatch(said)
@@ -67,7 +68,8 @@ func wholeRecords(t *testing.T, said string) int {
 	return n
 }
 
-// A full disk ends a crawl that is not kept with the reason and what to do; what was written is whole.
+// A full disk ends a crawl without a state. The message has the reason and what to do, and the records written are
+// whole.
 func TestFullDiskWithoutState(t *testing.T) {
 	disk, site := ownDisk(t), serveKillSite(t)
 	for _, name := range []string{"out.jsonl", "out.csv", "out.jsonl.gz", "one.warc.gz", "one.warc"} {
@@ -98,8 +100,7 @@ func TestFullDiskWithoutState(t *testing.T) {
 	}
 }
 
-// A kept crawl whose records are on a disk that is full says how to go on, and goes on from there with nothing lost
-// and nothing twice.
+// A crawl with a state whose records fill their disk says how to resume, and the resume loses and repeats nothing.
 func TestFullDiskOfRecords(t *testing.T) {
 	for _, name := range []string{"out.jsonl", "out.csv", "one.warc.gz"} {
 		t.Run(name, func(t *testing.T) {
@@ -132,20 +133,20 @@ cp %[1]s/%[2]s %[5]s`, disk, name, state, strings.Join(site.seeds, " "), saved))
 	}
 }
 
-// A kept crawl whose disk is full, with its state, its records and its archives, goes on when there is room.
+// A crawl whose state, records and archives fill one disk can be resumed when there is room.
 func TestFullDisk(t *testing.T) {
 	site, dir, copied := serveKillSite(t), ownDisk(t), t.TempDir()
 	k := keptIn(dir, 0)
 	got := onDisk(t, fmt.Sprintf("mount -t tmpfs -o size=400k tmpfs %[1]s\nrun %[2]s\nmount -o remount,size=64m %[1]s\nrun %[3]s\ncp -r %[1]s/site %[4]s",
 		dir, strings.Join(k.first(site.seeds), " "), strings.Join(k.resume(), " "), copied))
 	require.Equal(t, cli.CodeIO, got[0].code, got[0].out)
-	// The state, the records or the archives may be the first to notice.
+	// The state, the records or the archives may be the first to fail.
 	require.Regexp(t, "there is no room|no space left on device", got[0].out)
 	require.Equal(t, cli.CodeDone, got[1].code, got[1].out)
 	site.requireRecords(t, keptIn(copied, 0))
 }
 
-// What only reads does so where there is no room for the files that SQLite makes beside its own.
+// Commands that only read work where there is no room for the files that SQLite creates next to its own.
 func TestFullDiskIsRead(t *testing.T) {
 	disk, site := ownDisk(t), serveKillSite(t)
 	got := onDisk(t, fmt.Sprintf(`mount -t tmpfs -o size=4m tmpfs %[1]s
@@ -168,7 +169,7 @@ run crawl resume site -q --max-pages 4`, disk, site.seeds[0]))
 	require.Equal(t, cli.CodeDone, got[5].code, got[5].out)
 }
 
-// Where nothing can be written each command says so before it asks for anything, and what only reads works.
+// Where nothing can be written, each command says so before its first request, and commands that only read work.
 func TestReadOnlyPlace(t *testing.T) {
 	disk, site := ownDisk(t), serveKillSite(t)
 	const writable = "read-only file system: make the place writable for this user, or name another\n"
@@ -204,15 +205,16 @@ func TestReadOnlyPlace(t *testing.T) {
 	}
 }
 
-// roundSite is a killSite whose pages have versions, and of which some are others, gone or new in the second round.
+// roundSite is a killSite whose pages have versions. In the second round some of them have changed, are gone or are
+// new.
 type roundSite struct {
 	killSite
 	second  atomic.Bool
-	changes map[string]string // of the second round, by URL: status and change
-	whole   atomic.Int64      // bodies that were sent without need in the second round
+	changes map[string]string // in the second round, by URL: status and change
+	whole   atomic.Int64      // bodies sent in the second round although they had not changed
 }
 
-// newPages is how many pages there are more of in the second round.
+// newPages is how many pages the second round adds.
 const newPages = 5
 
 func serveRounds(t *testing.T) *roundSite {
@@ -235,7 +237,7 @@ func serveRounds(t *testing.T) *roundSite {
 	return site
 }
 
-// changeOf is what the second round is to find at a page.
+// changeOf returns what the second round should find out about a page.
 func (s *roundSite) changeOf(n int) string {
 	switch {
 	case n >= pagesOfHost:
@@ -287,7 +289,7 @@ func (s *roundSite) page(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// goOnAgain runs the command that begins the second round, or goes on with it.
+// goOnAgain runs the command that begins the second round, or resumes it.
 func (s *roundSite) goOnAgain(t *testing.T, k kept, run func(args []string) (code int, out string)) (code int, out string) {
 	t.Helper()
 	verb := "again"
@@ -297,8 +299,8 @@ func (s *roundSite) goOnAgain(t *testing.T, k kept, run func(args []string) (cod
 	return run([]string{k.command(), verb, k.dir, "--progress", "none"})
 }
 
-// A second round that is killed at random instants, and resumed, has the records of one that never was, in a file of
-// their own; and what has not changed is never sent.
+// A second round that is killed at random instants and resumed has the records of an uninterrupted one, in a file of
+// their own. Pages that have not changed are never sent again.
 func TestKillAgain(t *testing.T) {
 	trials(t, *kills, 9, func(t *testing.T, trial int, rnd *rand.Rand) {
 		site, k := serveRounds(t), kept{dir: filepath.Join(t.TempDir(), "site"), format: []string{"jsonl", "csv"}[trial%2]}
@@ -330,7 +332,7 @@ func TestKillAgain(t *testing.T) {
 			require.NotContains(t, got, r.URL, "two records")
 			got[r.URL] = fmt.Sprint(r.Status, " ", r.Change)
 		}
-		for u, want := range site.changes { // one by one, for a message that can be read
+		for u, want := range site.changes { // one by one, for readable messages
 			require.Equal(t, want, got[u], u)
 		}
 		require.Len(t, got, len(site.changes))
@@ -342,11 +344,11 @@ func TestKillAgain(t *testing.T) {
 }
 
 const (
-	killSitemaps = 8  // of a site, and an index that names them
-	killListed   = 25 // pages of each, which nothing else leads to
+	killSitemaps = 8  // of a site, with an index that names them
+	killListed   = 25 // pages in each, to which nothing else leads
 )
 
-// serveListedSite is a killSite whose pages are known from its sitemaps alone.
+// serveListedSite returns a killSite whose pages are only in its sitemaps.
 func serveListedSite(t *testing.T) *killSite {
 	t.Helper()
 	site := &killSite{want: make(map[string]bool)}
@@ -379,7 +381,7 @@ func serveListedSite(t *testing.T) *killSite {
 	return site
 }
 
-// listOf writes a sitemap of n URLs from the first, or an index.
+// listOf writes a sitemap with n URLs beginning at first, or an index.
 func listOf(w http.ResponseWriter, element, format string, first, n int) {
 	root := map[string]string{"sitemap": "sitemapindex", "url": "urlset"}[element]
 	var b strings.Builder
@@ -390,8 +392,8 @@ func listOf(w http.ResponseWriter, element, format string, first, n int) {
 	fmt.Fprintf(w, "<?xml version=\"1.0\"?><%s>%s</%s>", root, b.String(), root)
 }
 
-// TestKillSitemaps is TestKill while sitemaps are read: what an index names, and what those name, is found however
-// often the crawl is ended in the middle, and each is asked for once.
+// TestKillSitemaps is TestKill while sitemaps are read. The sitemaps of an index and their pages are found, however
+// often the crawl is killed meanwhile, and each is requested once.
 func TestKillSitemaps(t *testing.T) {
 	trials(t, *kills, 7, func(t *testing.T, trial int, rnd *rand.Rand) {
 		dir := filepath.Join(t.TempDir(), "site")

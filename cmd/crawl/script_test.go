@@ -26,7 +26,7 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// update has golden files written anew.
+// update says to write the golden files.
 var update = flag.Bool("update", false, "write what the commands print into the golden files")
 
 func TestMain(m *testing.M) {
@@ -36,29 +36,29 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// TestScript drives the real binary: each file of testdata/script is a terminal session. Its own commands, beside
+// TestScript drives the real binary: each file of testdata/script is a terminal session. Its own commands, besides
 // those of testscript:
 //
 //	exits CODE PROGRAM ARGS...   runs a program that must end with this code
 //	start NAME PROGRAM ARGS...   runs one in the background; with -silent its input never
 //	                             ends, with -stuck nobody reads its output
-//	until NAME REGEXP            waits until it has printed that
+//	until NAME REGEXP            waits until it has printed a match
 //	signal NAME SIGNAL...        sends INT, TERM, HUP or USR1
 //	finish NAME CODE             waits for its end; NAME.out and NAME.err are what it printed
 //	site NAME ARGS...            starts `crawl testsite ARGS...`; $NAME is its first URL,
 //	                             NAME.seeds a file of all
-//	dead NAME                    $NAME is a URL at which nobody listens
+//	dead NAME                    $NAME is a URL at which nothing listens
 //	scrub FILE TO                copies without what differs between runs
 //	urls FILE TO                 the URLs of a file of records, sorted; none may be there twice
-//	console NAME ENV             waits until it can be steered; $ENV is where, ADDRESS:PORT
+//	console NAME ENV             waits until it accepts orders; $ENV is where, ADDRESS:PORT
 //	order NAME ORDER             gives it an order, which it must carry out
-//	future DIR                   makes the state in DIR one of a version to come
+//	future DIR                   gives the state in DIR the version of a later program
 func TestScript(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:           "../../testdata/script",
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
-			// Nothing of the developer's own settings may reach the scripts.
+			// The settings of the developer must not reach the scripts.
 			for _, kv := range os.Environ() {
 				if strings.HasPrefix(kv, "CRAWL_") {
 					t.Fatalf("unset %s: the scripts set what they need", kv)
@@ -86,7 +86,7 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// usage is a command with so many arguments, or more.
+// usage returns a command that requires n arguments, or at least n if more is set.
 func usage(text string, n int, more bool, run func(*testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if neg || len(args) < n || len(args) > n && !more {
@@ -140,7 +140,7 @@ func cmdSite(ts *testscript.TestScript, args []string) {
 		ts.Fatalf("the site ended: %s", p.err.String())
 	}
 	hosts := serving.FindStringSubmatch(p.err.String())[1]
-	// The URLs were written before the message, but come by another way.
+	// The URLs were written before the message, but through another pipe.
 	list := regexp.MustCompile(`^(?:http\S+\n){` + hosts + `}`)
 	if !p.until(list) {
 		ts.Fatalf("the site ended: %s", p.err.String())
@@ -151,7 +151,8 @@ func cmdSite(ts *testscript.TestScript, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".seeds"), []byte(seeds), 0o644))
 }
 
-// cmdDead takes a port that was just free. Nobody else is given it soon: the system hands ports out in turn.
+// cmdDead takes a port that was free a moment ago. No other process gets it soon, since the system assigns ports in
+// turn.
 func cmdDead(ts *testscript.TestScript, args []string) {
 	ln, err := net.Listen("tcp", "127.0.3.1:0")
 	ts.Check(err)
@@ -159,7 +160,7 @@ func cmdDead(ts *testscript.TestScript, args []string) {
 	ts.Check(ln.Close())
 }
 
-// scrubs are what differs between two runs of the same crawl.
+// scrubs are patterns of what differs between two runs of the same crawl.
 var scrubs = []struct {
 	what *regexp.Regexp
 	to   string
@@ -167,14 +168,14 @@ var scrubs = []struct {
 	{regexp.MustCompile(`\b127\.0\.(\d+\.\d+):\d+`), `127.0.$1:PORT`},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), `TIME`},
 	{regexp.MustCompile(`in \d+(\.\d+)?s( \([\d.]+/s\))?`), `in SECONDS`},
-	{regexp.MustCompile(`,\d+(\.\d+)?,(127\.0\.\d+\.\d+:PORT,)`), `,MS,$2`}, // of a CSV line
+	{regexp.MustCompile(`,\d+(\.\d+)?,(127\.0\.\d+\.\d+:PORT,)`), `,MS,$2`}, // in a line of CSV
 	{regexp.MustCompile(`"timings_ms":\{[^}]*\}`), `"timings_ms":{}`},
 	{regexp.MustCompile(`"elapsed_seconds":[\d.e-]+`), `"elapsed_seconds":N`},
 }
 
 func cmdScrub(ts *testscript.TestScript, args []string) {
 	sorted := args[0] == "-sort"
-	if sorted {
+	if sorted { // records come in the order of the responses
 		args = args[1:]
 	}
 	text := ts.ReadFile(args[0])
@@ -210,21 +211,21 @@ func cmdFuture(ts *testscript.TestScript, args []string) {
 	ts.Check(db.Close())
 }
 
-// race keeps a binary with the race detector from waiting a second at its end for reports of other threads; ours
-// waits for its goroutines itself.
+// race keeps a binary with the race detector from waiting a second at its end for reports of other threads. Our tests
+// wait for their goroutines themselves.
 const race = "atexit_sleep_ms=0"
 
-// deadline bounds what a script waits for: far more than any needs on a busy machine.
+// deadline bounds how long a script waits: far longer than necessary on a busy machine.
 const deadline = 5 * time.Minute
 
-// process is a program in the background, whose output can be waited for.
+// process is a program in the background, for whose output a test can wait.
 type process struct {
 	cmd      *exec.Cmd
 	done     chan struct{} // closed when it has ended
 	out, err lockedBuffer
 }
 
-// launch starts a program, with the outputs that it has or those that can be waited for.
+// launch starts a program. Outputs that are not set go to buffers for which a test can wait.
 func launch(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	if cmd.Stdout == nil {
@@ -235,7 +236,7 @@ func launch(cmd *exec.Cmd) (*process, error) {
 		return nil, err
 	}
 	go func() {
-		_ = cmd.Wait() // the code says it
+		_ = cmd.Wait() // the exit code is read later
 		close(p.done)
 	}()
 	return p, nil
@@ -269,7 +270,7 @@ func named(ts *testscript.TestScript, name string) *process {
 	return p
 }
 
-// plumbing is what a process is connected to.
+// plumbing is what the streams of a process are connected to.
 type plumbing string
 
 const (
@@ -302,7 +303,7 @@ func start(ts *testscript.TestScript, how plumbing, name string, args []string) 
 	return p
 }
 
-// until waits for output that matches. It is false if the process ended without.
+// until waits for output that matches. It returns false if the process has ended without any.
 func (p *process) until(re *regexp.Regexp) bool {
 	timeout := time.NewTimer(deadline)
 	defer timeout.Stop()
@@ -315,7 +316,7 @@ func (p *process) until(re *regexp.Regexp) bool {
 		select {
 		case <-out:
 		case <-err:
-		case <-p.done: // then all of the output is here: look once more
+		case <-p.done: // all of the output is there: look once more
 			ended = true
 		case <-timeout.C:
 			return false
@@ -343,7 +344,7 @@ func finish(ts *testscript.TestScript, args []string) {
 type lockedBuffer struct {
 	mu      sync.Mutex // guards what follows
 	buf     bytes.Buffer
-	changed chan struct{} // nil: nobody waits
+	changed chan struct{} // nil if nobody waits
 }
 
 func (b *lockedBuffer) Write(data []byte) (int, error) {
@@ -362,7 +363,7 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// has reports whether there is a match, and when to look again.
+// has reports whether there is a match, and returns a channel that is closed when it is time to look again.
 func (b *lockedBuffer) has(re *regexp.Regexp) (bool, <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -374,7 +375,7 @@ func (b *lockedBuffer) has(re *regexp.Regexp) (bool, <-chan struct{}) {
 
 var steering = regexp.MustCompile(`the crawl can be seen and steered  url=(http://(\S+)/)`)
 
-// consoleOf waits until a crawl can be steered, and is where.
+// consoleOf waits until the console of a crawl accepts orders, and returns where it listens.
 func consoleOf(ts *testscript.TestScript, name string) (url, addr string) {
 	p := named(ts, name)
 	if !p.until(steering) {
@@ -399,18 +400,18 @@ func cmdOrder(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// suite is all the tests of this package, which clear away what they have built.
+// suite is all tests of this package. It removes what they have built.
 type suite struct{ m *testing.M }
 
 func (s suite) Run() int {
 	code := s.m.Run()
 	if builtIn != "" {
-		_ = os.RemoveAll(builtIn) // a directory for temporary files
+		_ = os.RemoveAll(builtIn) // a temporary directory
 	}
 	return code
 }
 
-// builtIn is where buildShipped has put the command.
+// builtIn is the directory where buildShipped has put the command.
 var builtIn string
 
 // buildShipped builds the command without the race detector, as it is shipped.
@@ -426,9 +427,9 @@ var buildShipped = sync.OnceValues(func() (program string, err error) {
 	return program, nil
 })
 
-// shipped is the command that a trial kills. The race detector makes a crawl several times as slow and has its say in
-// one trial of five; the others kill what users have, which is where more instants differ. Without it the command
-// under test is that already.
+// shipped returns the command that a trial kills. With the race detector a crawl is several times as slow, so it is
+// used in one trial of five. The other trials kill the command as users have it, at more different instants. Without
+// the race detector the command under test is that already.
 func shipped(t *testing.T, trial int) string {
 	t.Helper()
 	if !racetest.Enabled || trial%5 == 0 {

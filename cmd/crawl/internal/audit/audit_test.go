@@ -25,7 +25,7 @@ import (
 	_ "github.com/treadlight/crawl/sqlite"
 )
 
-// faulty is a site of forty pages, each of which links to one that is gone; requests counts what it was asked.
+// faulty is a site of forty pages, each of which links to one that is gone. requests counts the requests.
 type faulty struct {
 	requests atomic.Int64
 	hold     atomic.Pointer[func(n int64, r *http.Request)]
@@ -55,7 +55,7 @@ func auditOf(ctx context.Context, dir, url string) error {
 	})
 }
 
-// findings are those of an audit, without what differs from run to run.
+// findings returns the findings of an audit without what differs from run to run.
 func findings(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	r, err := report.Read(filepath.Join(dir, "audit.json"))
@@ -69,7 +69,7 @@ func findings(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// TestMain lets a test run an audit in a process of its own, to be killed.
+// TestMain lets a test run an audit in a process of its own, so that it can be killed.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("AUDIT_DIR"); dir != "" {
 		os.Exit(cli.CodeOf(auditOf(context.Background(), dir, os.Getenv("AUDIT_URL"))))
@@ -77,7 +77,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// An audit that was killed goes on by the same command, and finds what it would have found.
+// The same command continues an audit that was killed, with the findings of an uninterrupted one.
 func TestKilledAuditGoesOn(t *testing.T) {
 	site := new(faulty)
 	server := httptest.NewServer(site)
@@ -109,18 +109,18 @@ func TestKilledAuditGoesOn(t *testing.T) {
 	require.Equal(t, cli.CodeFindings, cli.CodeOf(auditOf(t.Context(), killed, server.URL)))
 	require.Equal(t, findings(t, whole), findings(t, killed))
 
-	// One that was killed while it wrote its report writes it by the same command, and asks for nothing.
+	// An audit that was killed while it wrote its report writes it on the same command, without a request.
 	require.NoError(t, os.Remove(filepath.Join(killed, "audit.json")))
 	before := site.requests.Load()
 	require.Equal(t, cli.CodeFindings, cli.CodeOf(auditOf(t.Context(), killed, server.URL)))
 	require.Equal(t, before, site.requests.Load())
 	require.Equal(t, findings(t, whole), findings(t, killed))
 
-	// And one that is done is not lost by mistake.
+	// An audit that is done is not overwritten by mistake.
 	require.Equal(t, cli.CodeIO, cli.CodeOf(auditOf(t.Context(), killed, server.URL)))
 }
 
-// Good answers of other sites are used again for a day, bad ones never.
+// Successful responses of other sites are reused for a day, others never.
 func TestKnownAnswers(t *testing.T) {
 	asked := make(chan string, 100)
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -160,7 +160,7 @@ func TestKnownAnswers(t *testing.T) {
 	require.Contains(t, string(text), "external-broken,error,remaining,"+other.URL+"/bad,")
 }
 
-// Lists and sets in facts come back as they were, and whatever stands in a file is read or refused.
+// Lists and sets in facts are decoded as they were. Any other line is read or refused.
 func FuzzFacts(f *testing.F) {
 	f.Add("a/x#y", 3, []byte(`{"url":"u","links":"AAAA","html":{"IDs":"AAAAAA"}}`))
 	f.Add("r", 2000, []byte(`{"links":[""]}`))

@@ -46,7 +46,7 @@ type variant struct {
 	Want           [][2]string
 }
 
-// planted is a page with what is not as on others.
+// planted is a page with something that other pages do not have.
 type planted struct {
 	Path, Location, Type, Raw    string
 	Status, NoHead, Fill         int
@@ -59,7 +59,7 @@ type planted struct {
 	NoMap                        bool `yaml:"nomap"`
 }
 
-// optional is a text that may be left out of the page.
+// optional is a text that a page may leave out.
 type optional struct {
 	given, out bool
 	text       string
@@ -71,7 +71,7 @@ func (o *optional) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// or is the text, or what others have.
+// or returns the text, or the usual one if it is not set.
 func (o optional) or(usual string) string {
 	if o.given {
 		return o.text
@@ -79,7 +79,7 @@ func (o optional) or(usual string) string {
 	return usual
 }
 
-// site is a clean one with what is planted.
+// site is a clean site with planted faults.
 type site struct {
 	origin, out, plain, tls, dead string
 	pages, outside                map[string]planted
@@ -101,7 +101,7 @@ var vocabulary = func() (words []string) {
 	return words
 }()
 
-// words are n of them, the same for a seed.
+// words returns n words, the same for the same seed.
 func words(seed string, n int) string {
 	var sum uint64
 	for _, c := range seed {
@@ -115,7 +115,7 @@ func words(seed string, n int) string {
 	return strings.Join(list, " ")
 }
 
-// fill puts in what stands in braces.
+// fill replaces what is in braces.
 func (s *site) fill(text, id string) string {
 	text = strings.NewReplacer("{i}", id, "{site}", s.origin, "{out}", s.out, "{plain}", s.plain, "{tls}", s.tls, "{dead}", s.dead,
 		"{words}", words("words"+id, 150)).Replace(text)
@@ -187,7 +187,7 @@ func (s *site) add(p planted, id string) {
 	}
 }
 
-// html is the page of a path.
+// html returns the HTML of a page.
 func (s *site) html(p *planted) string {
 	if p.Raw != "" {
 		return p.Raw
@@ -261,7 +261,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			h.Set(name, *value)
 		}
 	}
-	time.Sleep(p.Delay) // the rule of slow pages looks at the time that the answer took
+	time.Sleep(p.Delay) // the rule of slow pages measures the time of the response
 	switch {
 	case p.Location != "":
 		h.Set("Location", p.Location)
@@ -277,7 +277,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveOutside is another site.
+// serveOutside serves another site.
 func (s *site) serveOutside(w http.ResponseWriter, r *http.Request) {
 	p, there := s.outside[r.URL.Path]
 	switch {
@@ -297,7 +297,7 @@ func (s *site) serveOutside(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// grow makes a clean site with what is to be planted, and serves it.
+// grow makes a clean site, plants the faults in it, and serves it.
 func grow(t *testing.T, half int) (s *site, options crawl.Options) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/faults.yaml")
@@ -334,7 +334,7 @@ func grow(t *testing.T, half int) (s *site, options crawl.Options) {
 				continue
 			}
 			if half == 0 && slices.ContainsFunc(v.Pages, func(p planted) bool { return p.Delay > 0 || p.Fill > 2_000_000 }) {
-				continue // on a busy machine all pages are slow, and large ones take long
+				continue // on a busy machine all pages are slow, and large ones slower
 			}
 			for c := range min(v.Copies, copies) {
 				s.plant(&v, fmt.Sprintf("k%dv%dc%d", i, j, c))
@@ -367,7 +367,7 @@ func grow(t *testing.T, half int) (s *site, options crawl.Options) {
 	return s, options
 }
 
-// Every fault of a site is found, and nothing else.
+// The audit finds every fault of a site, and nothing else.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	s, options := grow(t, *plantedHalf)
 	var out bytes.Buffer

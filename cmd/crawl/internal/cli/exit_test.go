@@ -16,7 +16,7 @@ import (
 
 const top = "../../../../"
 
-// Each constant has a row, in order, and each row says what the service makes of it.
+// Each constant has a row, in order, and each row says how the service treats it.
 func TestEveryCodeIsInTheList(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), "exit.go", nil, 0)
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func TestEveryCodeIsInTheList(t *testing.T) {
 	}
 }
 
-// The systemd unit does with each code what the list says.
+// The systemd unit treats each code as the list says.
 func TestUnitKnowsEveryCode(t *testing.T) {
 	data, err := os.ReadFile(top + "deploy/systemd/crawl@.service")
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestUnitKnowsEveryCode(t *testing.T) {
 	for _, c := range Codes {
 		text := fmt.Sprint(c.Code)
 		switch {
-		case c.Service == Success && c.Code != CodeDone: // which systemd knows
+		case c.Service == Success && c.Code != CodeDone: // systemd knows zero itself
 			success = append(success, text)
 		case c.Service == Failure:
 			failure = append(failure, text)

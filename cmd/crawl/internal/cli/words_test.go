@@ -24,7 +24,7 @@ func TestClean(t *testing.T) {
 		"\x1b[2Jgone":              "�[2Jgone",
 		"\u009b31mred":             "�31mred", // the same escape in one C1 control
 		"bell\a, tab\t, return\r":  "bell�, tab�, return�",
-		"exe.\u202etxt":            "exe.�txt", // would be shown back to front
+		"exe.\u202etxt":            "exe.�txt", // would be shown backwards
 		"invalid \xff\xfe":         "invalid ��",
 		"Grüße, 世界 👋":              "Grüße, 世界 👋",
 		"zero\u200bwidth \u2028ls": "zero�width �ls",
@@ -47,14 +47,14 @@ func TestCut(t *testing.T) {
 		{"two words", 5, "two…"}, // no space before the ellipsis
 		{"世界世界", 8, "世界世界"},
 		{"世界世界", 7, "世界世…"},
-		{"世界世界", 6, "世界…"}, // half a character cannot be shown
+		{"世界世界", 6, "世界…"}, // half of a wide character cannot be shown
 		{"e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301"},
 	} {
 		require.Equal(t, c.want, Cut(c.in, c.n), "%q to %d columns", c.in, c.n)
 	}
 }
 
-// What is cut fits; what is clean is shown as it is, and stays clean.
+// Text that was cut fits. Cleaned text is unchanged by another cleaning.
 func FuzzText(f *testing.F) {
 	f.Add("a\x1b[2J世界\u202e", 4)
 	f.Add(strings.Repeat("é", 100), 80)
@@ -118,7 +118,7 @@ func TestStatusLineAroundLogLines(t *testing.T) {
 		"the end\n", b.String())
 }
 
-// What a stranger wrote reaches the screen without the power to command it.
+// Foreign text reaches the screen without control sequences.
 func TestTerminalIsClean(t *testing.T) {
 	term, b := newScreen(80)
 	hostile := "title \x1b]0;owned\a\n"
@@ -140,8 +140,8 @@ func TestStatusFits(t *testing.T) {
 	for columns, want := range map[int]string{
 		100: "12s  1,234 pages  9.8/s  567 queued  8 active  a.test: robots.txt cannot be had yet: 世界",
 		80:  "12s  1,234 pages  9.8/s  567 queued  8 active  a.test: robots.txt cannot be ha…",
-		60:  "12s  1,234 pages  9.8/s  567 queued  8 active", // too little is left for a sentence
-		40:  "12s  1,234 pages  9.8/s  567 queued",           // a number is whole or not there
+		60:  "12s  1,234 pages  9.8/s  567 queued  8 active", // too little room is left for a sentence
+		40:  "12s  1,234 pages  9.8/s  567 queued",           // a number is shown whole or not at all
 		12:  "12s",
 		3:   "1…",
 		1:   "",
@@ -185,7 +185,7 @@ func TestBrokenScreen(t *testing.T) {
 	term := &Terminal{w: failingWriter{gone}, width: func() int { return 80 }}
 	_, err := io.WriteString(term, "x\n")
 	require.ErrorIs(t, err, gone)
-	term.Show("1s") // nobody to tell
+	term.Show("1s") // a failure could be reported to nobody
 	_, err = io.WriteString(term, "x\n")
 	require.ErrorIs(t, err, gone)
 	_, err = io.WriteString(neighbour{term, io.Discard}, "x\n")
@@ -207,7 +207,7 @@ func TestLogLines(t *testing.T) {
 	})
 }
 
-// A warning about one subject is told once a minute, others at once.
+// A warning about one subject is written once a minute, others at once.
 func TestRepeatedWarnings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for level, want := range map[slog.Level]int{slog.LevelInfo: 4, slog.LevelDebug: 122} {
@@ -224,7 +224,7 @@ func TestRepeatedWarnings(t *testing.T) {
 	})
 }
 
-// What is remembered of warnings is bounded.
+// The memory of warnings is bounded.
 func TestToldIsBounded(t *testing.T) {
 	h := NewLineHandler(&bytes.Buffer{}, slog.LevelInfo, time.TimeOnly).(*lineHandler)
 	for i := range 3 * maxTold {

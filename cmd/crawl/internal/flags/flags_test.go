@@ -10,8 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 )
 
-// What cannot be read twice, or is just being written, does not put the defaults in the place of what the user has
-// laid down.
+// A file that cannot be read twice, or that is just being written, does not reset the user's settings to the defaults.
 func TestLoadAgain(t *testing.T) {
 	dir := t.TempDir()
 	write := func(text string) string {

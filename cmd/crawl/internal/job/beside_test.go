@@ -29,7 +29,7 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// heeded has signals heeded in a bubble. What it returns ends that, and waits for it.
+// heeded runs heed in a bubble. The function end ends it and waits for it.
 func heeded(t *testing.T, log io.Writer, o signalActions) (signals chan<- os.Signal, ended <-chan struct{}, end func()) {
 	sent, done := make(chan os.Signal), make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -55,14 +55,14 @@ func noted(done *[]string) signalActions {
 	}
 }
 
-// Each interrupt asks for more than the one before, and SIGUSR1 for none of it. A second one counts if it is not the
-// echo of the first, whichever the two are.
+// Each interrupt requests more than the one before, and SIGUSR1 requests none of it. A second interrupt counts unless
+// it is an echo of the first, whatever the two signals are.
 func TestHeed(t *testing.T) {
 	const apart = 2 * echoTime
 	for _, tc := range []struct {
 		name string
 		send []os.Signal
-		gap  time.Duration // in front of each
+		gap  time.Duration // before each signal
 		want []string
 	}{
 		{"once", []os.Signal{syscall.SIGTERM}, apart, []string{"stop"}},
@@ -97,14 +97,14 @@ func TestHeed(t *testing.T) {
 	}
 }
 
-// The process ends when the time is over, once, and a second signal leaves it no more than forcedWithin.
+// The process ends when the time is over, once. A second signal leaves it no more than forcedWithin.
 func TestOvertime(t *testing.T) {
 	const grace = 30 * time.Second
 	for _, tc := range []struct {
 		name   string
 		grace  time.Duration
 		do     func(o *shutdownDeadline)
-		after  time.Duration // zero: the process is not ended
+		after  time.Duration // zero means that the process does not end
 		forced bool
 	}{
 		{"nothing happens", grace, func(*shutdownDeadline) {}, 0, false},
@@ -138,12 +138,12 @@ func TestOvertime(t *testing.T) {
 	}
 }
 
-// unread is a log in a pipe that nobody reads.
+// unread is a log into a pipe that nobody reads.
 type unread struct{ gone chan struct{} }
 
 func (u unread) Write([]byte) (int, error) { <-u.gone; return 0, io.ErrClosedPipe }
 
-// Signals are heeded though what is said of them goes nowhere.
+// Signals count even if the log blocks.
 func TestHeedsThoughTheLogHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done []string
@@ -160,8 +160,7 @@ func TestHeedsThoughTheLogHangs(t *testing.T) {
 	})
 }
 
-// A report that goes nowhere, or a file that is read from where nothing comes, is waited for when the crawl has
-// ended, and is no reason not to heed signals.
+// Signals count even if a report or a reload blocks. It is waited for once the crawl has ended.
 func TestHeedsThoughTheReportHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var done []string
@@ -169,13 +168,13 @@ func TestHeedsThoughTheReportHangs(t *testing.T) {
 		o.giveUp = func() { done = append(done, "give up"); close(gone) }
 		o.tell = func() error { <-gone; return nil }
 		signals, ended, end := heeded(t, io.Discard, o)
-		for range 20 { // more than are waited for
+		for range 20 { // more than the queue holds
 			signals <- syscall.SIGUSR1
 		}
 		signals <- syscall.SIGTERM
-		end() // the crawl has ended
+		end() // what happens when the crawl ends
 		synctest.Wait()
-		signals <- syscall.SIGUSR1 // too late for another, and no reason to panic
+		signals <- syscall.SIGUSR1 // too late to be acted on, and no reason to panic
 		synctest.Wait()
 		select {
 		case <-ended:
@@ -214,7 +213,7 @@ func TestWitness(t *testing.T) {
 	require.Equal(t, 7, strings.Count(b.String(), "\n"), "every record is passed on")
 }
 
-// What is written is read back: the newest line, whatever else the file holds.
+// What is written is read back: the last whole line, whatever else the file has.
 func TestStatsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stats.json")
 	s, err := openStats(path, io.Discard)
@@ -254,7 +253,7 @@ func TestStatsInterval(t *testing.T) {
 	})
 }
 
-// A full disk ends the writing and is told once.
+// A full disk ends the writing, and is reported once.
 func TestStatsFull(t *testing.T) {
 	s, err := openStats("-", brokenWriter{syscall.ENOSPC})
 	require.NoError(t, err)
@@ -265,7 +264,7 @@ func TestStatsFull(t *testing.T) {
 	require.NoError(t, s.write())
 }
 
-// Reading ends in a snapshot or an error, and a snapshot that is written behind anything is what is read.
+// LastSnapshot returns a snapshot or an error. After any text, a snapshot that was appended is the one returned.
 func FuzzLastSnapshot(f *testing.F) {
 	f.Add([]byte("{\"state\":\"done\"}\n{\"state\":\"ru"))
 	f.Add([]byte("\n\n[1]\x00\n"))
@@ -280,7 +279,7 @@ func FuzzLastSnapshot(f *testing.F) {
 	})
 }
 
-// refusal is an event as the engine tells it.
+// refusal is an event as the engine reports it.
 var refusal = ratelimit.Event{
 	Time: time.Date(2026, 3, 1, 12, 0, 0, 250_000_000, time.UTC), Domain: "a.test", Cause: control.CauseRefused, State: breaker.Open,
 	FromRPS: 19.4, HoldMS: 1200, Text: "the host refused at 19.4/s: nothing for 1.2s, then one trial",
@@ -295,7 +294,7 @@ type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
-// A line is in the file a second after its event at the latest, and all are at the end.
+// A line is in the file at most a second after its event, and all lines are there at the end.
 func TestEventsAreWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "events.jsonl")
@@ -326,13 +325,14 @@ func TestEventsAreWritten(t *testing.T) {
 	})
 }
 
-// A writer that hangs holds up no crawl: what it has no room for is counted, and said in the last line.
+// A writer that blocks does not hold up the crawl: events for which there is no room are counted, and the last line has
+// their number.
 func TestEventsThatComeTooFast(t *testing.T) {
 	var out bytes.Buffer
 	e, err := openEvents("-", &out, quiet)
 	require.NoError(t, err)
 	hook := e.hook()
-	for range eventsQueued + 7 { // nobody takes them yet, and none of these waits
+	for range eventsQueued + 7 { // nothing reads the queue yet, and none of these blocks
 		hook(refusal)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -348,7 +348,7 @@ func TestEventsThatComeTooFast(t *testing.T) {
 	require.Equal(t, "1,024 in standard error, 7 left out", e.summary())
 }
 
-// wholeLines fails the test when it is handed half a line.
+// wholeLines is a writer that fails the test when it gets half a line.
 type wholeLines struct {
 	t      *testing.T
 	writes int
@@ -373,7 +373,7 @@ func TestEventsAreWrittenInWholeLines(t *testing.T) {
 	require.Equal(t, int64(5000), e.written)
 }
 
-// A full disk is told once and stops nothing.
+// A full disk is reported once and stops nothing.
 func TestEventsFull(t *testing.T) {
 	var log bytes.Buffer
 	e, err := openEvents("-", brokenWriter{syscall.ENOSPC}, slog.New(slog.NewTextHandler(&log, nil)))

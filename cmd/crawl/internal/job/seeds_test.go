@@ -29,13 +29,13 @@ func collect(s *seedSource) []string {
 	return got
 }
 
-// Lines that are empty or comments are no seeds, and what is no URL is told. Files that were put together have a byte
-// order mark in front of any line.
+// Empty lines and comments are no seeds, and a line that is no URL is logged. In files that were joined, any line may
+// begin with a byte order mark.
 func TestSeedLines(t *testing.T) {
 	tooLong, longest := "http://a.test/"+strings.Repeat("x", 2*maxSeedLine), "http://a.test/"+strings.Repeat("x", 2000)
 	for text, c := range map[string]struct {
 		want []string
-		said []string // of those that are left out
+		said []string // in the log, about lines left out
 	}{
 		"\ufeffa.test\r\n\n# comment\n  http://b.test/ \n" + tooLong + "\nc d\nlast.test": {
 			[]string{"a.test", "http://b.test/", "last.test"}, []string{`at=list:5 error="the line is longer than 64 KiB"`, "at=list:6 "},
@@ -68,7 +68,7 @@ func TestSeedsThatEndInTrouble(t *testing.T) {
 	require.Equal(t, 1, cuts)
 }
 
-// Seeds that do not come keep nothing from ending.
+// A crawl can end while it waits for seeds.
 func TestSeedsStop(t *testing.T) {
 	for name, end := range map[string]func(*seedSource, context.CancelFunc){
 		"stop":    func(s *seedSource, _ context.CancelFunc) { s.stop(); s.stop() },
@@ -89,13 +89,13 @@ func TestSeedsStop(t *testing.T) {
 				synctest.Wait()
 				end(s, cancel)
 				<-done
-				require.NoError(t, w.Close()) // what a process leaves to its end
+				require.NoError(t, w.Close()) // a process leaves this to its end
 			})
 		})
 	}
 }
 
-// A crawl that wants no more seeds leaves the reader behind.
+// A crawl that needs no more seeds leaves the reading goroutine behind.
 func TestSeedsLeft(t *testing.T) {
 	s, _ := source(strings.NewReader("a.test\nb.test\n"))
 	for seed := range s.fromFile(t.Context(), nil, func() {}) {
@@ -105,7 +105,7 @@ func TestSeedsLeft(t *testing.T) {
 	<-s.stopped
 }
 
-// Whatever the bytes, each seed is one trimmed line and no comment.
+// For any input, each seed is one trimmed line, and no comment.
 func FuzzSeeds(f *testing.F) {
 	f.Add([]byte("\xef\xbb\xbfa.test\r\n#x\n\n b.test"))
 	f.Add([]byte("\xff\xfea\x00\n"))

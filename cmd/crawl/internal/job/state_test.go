@@ -15,7 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/record"
-	_ "github.com/treadlight/crawl/sqlite" // states are kept in it
+	_ "github.com/treadlight/crawl/sqlite" // states need it
 )
 
 func TestLayOut(t *testing.T) {
@@ -23,8 +23,8 @@ func TestLayOut(t *testing.T) {
 	require.NoError(t, os.Mkdir("there", 0o777))
 	require.NoError(t, os.WriteFile("file", nil, 0o600))
 	for _, tc := range []struct {
-		output, format, state string // as they are given
-		records, dir          string // where they are then
+		output, format, state string // as the user gives them
+		records, dir          string // the resulting files
 	}{
 		{"-", "jsonl", "", "-", ""},
 		{"-", "jsonl", "s", "-", "s"},
@@ -72,8 +72,8 @@ func TestShellWord(t *testing.T) {
 	}
 }
 
-// What a state calls the file of the records does not change when both are moved, or when another working directory
-// is in use.
+// The name of the records in the state does not change when both are moved together, or when the working directory
+// changes.
 func TestRecordsName(t *testing.T) {
 	require.Equal(t, "x.jsonl", recordsName(nil, "x.jsonl"))
 	dir := t.TempDir()
@@ -122,7 +122,7 @@ func TestRoundPath(t *testing.T) {
 		{"records.jsonl", 2, "records-2.jsonl"},
 		{"a/records-2.jsonl", 3, "a/records-3.jsonl"},
 		{"a.b/records", 2, "a.b/records-2"},
-		{"year-2.csv", 2, "year-2-2.csv"}, // the number is not ours
+		{"year-2.csv", 2, "year-2-2.csv"}, // the 2 is part of the user's name
 		{"records-9.csv", 10, "records-10.csv"},
 		{"records-19.csv", 10, "records-19-10.csv"},
 		{".hidden", 2, ".hidden-2"},
@@ -134,7 +134,7 @@ func TestRoundPath(t *testing.T) {
 	}
 }
 
-// A worker goes on behind its records in each format, and the page on records names the format.
+// A worker appends to its records in each format, and the documentation of records names the format.
 func TestEveryFormat(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/reference/records.md")
 	require.NoError(t, err)
@@ -195,8 +195,8 @@ func TestGoingOn(t *testing.T) {
 	require.ErrorContains(t, err, "is no file of jsonl")
 }
 
-// A file is gone on with if it was named after the process, not if its name looks like it; and only one process at a
-// time has it.
+// A process appends to a file that is named after it, but not to one whose name only looks like that. Only one process
+// at a time has the file.
 func TestOwnFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	record := `{"url":"http://a.test/","fetched_at":"2026-11-22T10:00:00Z"}` + "\n"

@@ -16,7 +16,7 @@ import (
 	"github.com/treadlight/crawl"
 )
 
-// hosts answers by URL, in place of a network. One with the status -1 does not answer in time.
+// hosts answers by URL in place of a network. An answer with status -1 never comes.
 type hosts map[string]answer
 
 func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -36,7 +36,7 @@ func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// linked is the file that a reference of another leads to.
+// linked returns the file to which a reference in another file leads.
 func linked(t *testing.T, dir, from, ref string) string {
 	t.Helper()
 	ref, _, _ = strings.Cut(ref, "#")
@@ -45,7 +45,7 @@ func linked(t *testing.T, dir, from, ref string) string {
 	return string(text)
 }
 
-// between is what is behind one text, up to another.
+// between returns the text after one text, up to another.
 func between(t *testing.T, s, before, after string) string {
 	t.Helper()
 	_, s, ok := strings.Cut(s, before)
@@ -54,7 +54,7 @@ func between(t *testing.T, s, before, after string) string {
 	return s
 }
 
-// checkFolded looks at a copy as a file system does that knows no case, and one form of accents.
+// checkFolded checks a copy as on a file system that ignores case and forms of accents.
 func checkFolded(t *testing.T, dir string) {
 	t.Helper()
 	names := map[string]bool{}
@@ -73,7 +73,7 @@ func TestHosts(t *testing.T) {
 	png := func(s string) answer { return answer{mediaType: "image/png", body: pixel + s} }
 	js := func(s string) answer { return answer{mediaType: "text/javascript", body: s} }
 	to := func(url string) answer { return answer{status: 302, location: url} }
-	same := map[string]string{ // what is different, by its URL
+	same := map[string]string{ // by URL: what differs
 		"http://b.example/p.png": "b", "http://b.example:81/p.png": "b81", "https://b.example/p.png": "tls", "http://xn--bcher-kva.example/p.png": "idn", "http://a.example/p.png": "a",
 		"http://a.example/P.png": "upper", "http://a.example/p.png?Q": "Q", "http://a.example/p.png?q": "q", "http://a.example/%C3%A9.png": "nfc", "http://a.example/e%CC%81.png": "nfd",
 		"http://a.example/D/p.png": "D", "http://a.example/d/p.png": "d",

@@ -11,7 +11,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
-// names are those of the files of a copy, without their directories.
+// names returns the names of the files of a copy without their directories.
 func names(t *testing.T, dir string) (all []string) {
 	for _, file := range slices.Sorted(maps.Keys(files(t, dir))) {
 		all = append(all, file[strings.LastIndexByte(file, '/')+1:])
@@ -20,14 +20,15 @@ func names(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// Only files of the types that are kept are there, in each round; what cannot be one is not asked for.
+// With --keep, only files of those types are in the copy, in each round. A URL that cannot have such a type is not
+// requested.
 func TestKeep(t *testing.T) {
 	s := newSite(t, map[string]answer{
 		"/": page(`<a href="/one.pdf">1</a><a href="/two">2</a><a href="/next">n</a><a href="/old">o</a><img src="/a.png"><img src="/b">
 			<link rel=stylesheet href="/s.css"><iframe src="/framed.pdf"></iframe>`),
 		"/next":       page(`<a href="/three.pdf">3</a><a href="/big.zip">z</a>`),
 		"/one.pdf":    {mediaType: "application/pdf", body: "%PDF one"},
-		"/two":        {body: "%PDF-1.7 two"}, // by its content
+		"/two":        {body: "%PDF-1.7 two"}, // its content decides
 		"/three.pdf":  {mediaType: "application/pdf", body: "%PDF three" + strings.Repeat(" ", 2*inMemory)},
 		"/framed.pdf": {mediaType: "application/pdf", body: "%PDF framed"},
 		"/old":        {status: 301, location: "/moved.pdf"},
@@ -50,7 +51,7 @@ func TestKeep(t *testing.T) {
 	}
 	require.Zero(t, s.asked["/a.png"]+s.asked["/s.css"])
 
-	// Pages that are kept lead to the network for what is not.
+	// Pages in the copy link to the network for what is not in it.
 	o.Dir, o.Keep = t.TempDir(), []string{"text/*"}
 	mirror(t, o)
 	for name, text := range files(t, o.Dir) {
@@ -67,8 +68,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// What is kept is found behind style sheets and behind pages that are named like pictures; what cannot lead there is not
-// asked for.
+// Files to keep are also found behind style sheets and behind pages whose names look like pictures. What cannot lead to
+// such a file is not requested.
 func TestKeepAsksForWhatLeadsThere(t *testing.T) {
 	s := newSite(t, map[string]answer{
 		"/":                   page(`<a href="/wiki/File:Plan.png">p</a><img src="/a.PNG"><script src="/s.js"></script><link rel=stylesheet href="/s.css">`),

@@ -24,23 +24,23 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// answer is what a site says to a request.
+// answer is the response of a site.
 type answer struct {
-	status    int // zero: 200
+	status    int // zero means 200
 	mediaType string
 	body      string
 	location  string
-	cut       bool // it breaks off in the middle of the body
+	cut       bool // it ends in the middle of the body
 }
 
-// site answers by path and query. Every answer has an ETag, and is not sent again to who has it.
+// site answers by path and query. Every response has an ETag and supports conditional requests.
 type site struct {
 	*httptest.Server
 
 	mu      sync.Mutex
 	answers map[string]answer
 	asked   map[string]int
-	same    map[string]int // what was answered with 304
+	same    map[string]int // how often each was answered with 304
 }
 
 func newSite(t *testing.T, answers map[string]answer) *site {
@@ -119,7 +119,7 @@ func tryMirror(ctx context.Context, o Options) (*Report, error) {
 	return r, err
 }
 
-// files are those of a copy, without its state, by the path below the directory of the host.
+// files returns the files of a copy without its state, by their paths below the directory of the host.
 func files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -150,7 +150,7 @@ func cmpErr(err error) error {
 
 const pixel = "\x89PNG\r\n\x1a\n\x00"
 
-// troublesome is a site of everything that goes wrong in copies, and another host of which it has parts.
+// troublesome returns a site with everything that goes wrong in copies, and another host that has parts of it.
 func troublesome(t *testing.T) (s, other *site) {
 	long := strings.Repeat("x", 300)
 	other = newSite(t, map[string]answer{"/pic.png": {mediaType: "image/png", body: pixel}, "/page.html": page("other"), "/deep.css": {mediaType: "text/css", body: "a{b:url(pic.png)}"}})
@@ -195,7 +195,7 @@ func TestMirror(t *testing.T) {
 		require.True(t, ok, n)
 		return before[strings.LastIndexByte(before, '"')+1:]
 	}
-	// Whatever is linked is there, and is what was linked.
+	// Every link leads to a file, which is the right one.
 	for n, want := range map[string]string{
 		"1": "a", "2": "a slash", "3": "b", "4": "a index", "5": "a htm", "7": "q ba", "8": "q empty", "9": "q;", "10": "upper", "11": "lower", "12": "con", "13": "aux",
 		"14": "colon", "15": "long", "17": "a", "18": "a", "27": "<!DOCTYPE html>none", "28": "php",
@@ -214,11 +214,11 @@ func TestMirror(t *testing.T) {
 	} {
 		assert.Equal(t, want, link(n), n)
 	}
-	// Types that lie.
+	// Media types that are wrong.
 	assert.Contains(t, text, `<img src="lied.png">`)
 	assert.Contains(t, text, `<img src="png.html.png">`)
 	assert.Contains(t, got["d/octet.html"], `href=a.html>`)
-	// Parts, wherever they are.
+	// Parts in any place.
 	assert.Equal(t, pixel, got["pics/above.png"])
 	assert.Contains(t, text, `/deep.css"  >`, "no integrity, no crossorigin")
 	assert.Equal(t, "a{b:url(pic.png)}", got["deep.css"])
@@ -227,7 +227,7 @@ func TestMirror(t *testing.T) {
 	assert.Equal(t, `<browserconfig><square70x70logo src="i.png"/></browserconfig>`, got["bc.xml"])
 	assert.Equal(t, `import "./n@1.js"`, got["m.js"])
 	assert.Contains(t, text, `<img data-src="lazy.png"><img data-src="/d/no-such-guess">`)
-	// What is not there is told, with where it was found; what was only guessed is not.
+	// A missing file is reported with the page that links to it, unless it was only a guess.
 	var failed []string
 	for _, f := range report.Failures {
 		failed = append(failed, strings.TrimPrefix(f.URL, s.URL))
@@ -239,7 +239,7 @@ func TestMirror(t *testing.T) {
 		checkName(t, "h/"+name)
 		assert.NotContains(t, body, "oops", "no error is a page")
 	}
-	// The copy works elsewhere: nothing in it names the directory.
+	// The copy works in any place: nothing in it names its directory.
 	for _, body := range got {
 		assert.NotContains(t, body, dir)
 	}
@@ -259,7 +259,7 @@ func TestSpan(t *testing.T) {
 	assert.Empty(t, other.asked)
 }
 
-// A round asks for what has changed, and no failure costs a good copy.
+// A round requests what may have changed, and a failure does not damage the copy.
 func TestAgain(t *testing.T) {
 	all := `<a href="same">s</a><a href="changes">c</a><a href="breaks">b</a><a href="fails">f</a><a href="goes">g</a><a href="moves">m</a><a href="type">t</a><a href="late">l</a>`
 	s := newSite(t, map[string]answer{
@@ -275,7 +275,8 @@ func TestAgain(t *testing.T) {
 
 	s.set("/changes", page("two"))
 	s.set("/breaks", answer{mediaType: "text/html", body: "half", cut: true})
-	s.set("/fails", answer{status: 400, body: "bad"}) // after a 503 the crawl asks for "/" once more, to tell a host that is down from a page
+	// Not a 503, after which the crawl requests "/" to tell a failing host from a failing page.
+	s.set("/fails", answer{status: 400, body: "bad"})
 	s.set("/goes", answer{})
 	s.set("/moves", answer{status: 301, location: "/moved"})
 	s.set("/moved", page("moved"))

@@ -57,7 +57,7 @@ func TestNameOf(t *testing.T) {
 
 var windows = regexp.MustCompile(`(?i)^(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)|[<>:"\\|?*\x00-\x1f]|[. ]$`)
 
-// checkName says what is wrong with a name.
+// checkName fails the test if a name is not valid everywhere.
 func checkName(t *testing.T, name string) {
 	t.Helper()
 	assert.LessOrEqual(t, len(name), maxPath+maxComponent, name)
@@ -139,7 +139,7 @@ func TestRelative(t *testing.T) {
 	}
 }
 
-// FuzzNameOf: every URL has a name that every file system takes, and that stays in the copy.
+// FuzzNameOf: every URL gets a name that every file system accepts, and that is within the copy.
 func FuzzNameOf(f *testing.F) {
 	f.Add("http://h/a%2e%2e/..%5c..%2f?x#y", "text/html")
 	f.Add("http://[::1]:8/con.%00/", "")

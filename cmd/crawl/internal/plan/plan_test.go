@@ -28,7 +28,7 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 )
 
-// page is one with these links; it is long enough not to be taken for an empty one.
+// page returns a page with these links, long enough not to be taken for an empty one.
 func page(head string, links ...string) string {
 	return "<title>t</title>" + head + "<p>" + strings.Repeat("word ", 200) + `<a href="` + strings.Join(links, `">l</a><a href="`) + `">l</a>`
 }
@@ -49,10 +49,10 @@ func zipped(s string) string {
 	return b.String()
 }
 
-// fetcher answers as a server does, in memory.
+// fetcher answers like a server, in memory.
 type fetcher struct {
 	http.Handler
-	asked []time.Time // under mu
+	asked []time.Time // when requests came; under mu
 	mu    sync.Mutex
 }
 
@@ -66,10 +66,10 @@ func (f *fetcher) Fetch(ctx context.Context, r *http.Request) (*http.Response, e
 	return w.Result(), ctx.Err()
 }
 
-// made plans a site by a clock that does not pass, and says when it was asked for something.
+// made plans a site with a clock that stands still between events. It returns the report and when requests came.
 func made(t *testing.T, site http.HandlerFunc, change func(*plan.Config)) (r *estimate.Report, asked []time.Time, err error) {
 	t.Helper()
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGWINCH) // what delivers signals is to be outside of the bubble
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGWINCH) // starts the goroutine of package signal outside of the bubble
 	crawltest.FakeClock(t, func(t *testing.T) {
 		f := &fetcher{Handler: site}
 		cfg := plan.Config{
@@ -85,7 +85,7 @@ func made(t *testing.T, site http.HandlerFunc, change func(*plan.Config)) (r *es
 	return r, asked, err
 }
 
-// handbook is a site with all that a plan tells of.
+// handbook is a site with everything that a plan reports.
 func handbook(w http.ResponseWriter, r *http.Request) {
 	host := "http://" + cmp.Or(r.Host, r.URL.Host)
 	switch path := r.URL.Path; {
@@ -119,7 +119,7 @@ func TestPlan(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, asked, plan.MostRequests)
 	require.Equal(t, plan.MostRequests, r.Requests)
-	for i := 2; i < len(asked); i++ { // the first is for what says so
+	for i := 2; i < len(asked); i++ { // the first request is for the robots.txt that says so
 		require.GreaterOrEqual(t, asked[i].Sub(asked[i-1]), 2*time.Second)
 	}
 	require.Equal(t, "requests", r.Ended)
@@ -164,10 +164,10 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// However many of the sitemaps that robots.txt names are indexes, at most five are asked for, and lists among them.
+// However many of the sitemaps in robots.txt are indexes, a plan requests at most five sitemaps, some of them lists.
 func TestSeveralSitemaps(t *testing.T) {
 	for _, tc := range []struct {
-		kinds string // of the sitemaps that robots.txt names: index of ten lists, list, or none
+		kinds string // of the sitemaps in robots.txt: index of ten lists, list, or none
 		want  int64
 		exact bool
 	}{
@@ -211,7 +211,7 @@ func TestSeveralSitemaps(t *testing.T) {
 	}
 }
 
-// hostile are servers with the exit code of their plan, and what it says.
+// hostile returns servers with the exit code of their plan, and what the plan says.
 func hostile() []hostileServer {
 	hang := func(r *http.Request) { <-r.Context().Done() }
 	var n atomic.Int64
@@ -286,7 +286,7 @@ type hostileServer struct {
 	says string
 }
 
-// Whatever a server does, a plan sends no request more, and ends.
+// Whatever a server does, a plan sends no more than its requests, and ends.
 func TestHostileServers(t *testing.T) {
 	for _, tc := range hostile() {
 		t.Run(tc.name, func(t *testing.T) {
@@ -306,7 +306,7 @@ func TestHostileServers(t *testing.T) {
 	}
 }
 
-// A seed that leads to another host is planned there; of many hosts only some are looked at.
+// If a seed redirects to another host, that host is planned. Of many hosts the plan looks at some.
 func TestHosts(t *testing.T) {
 	r, asked, err := made(t, func(w http.ResponseWriter, r *http.Request) {
 		switch old := r.URL.Host == "a.test"; {
@@ -346,7 +346,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// A server counts no more than the plan says, over connections too.
+// A server sees no more requests than the plan says, also over connections.
 func TestServerCounts(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -363,7 +363,7 @@ func TestServerCounts(t *testing.T) {
 	require.Equal(t, plan.MostRequests, r.Requests)
 }
 
-// What was seen until an interrupt is told.
+// After an interrupt the plan reports what it has seen.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -18,7 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
-// A comparison that was stopped shows the rows in which there is something.
+// A comparison that was interrupted shows the rows that have results.
 func TestTableOfWhatIsDone(t *testing.T) {
 	done := simulate.Result{Steady: simulate.Span{Sent: 10, Admitted: 10, Capacity: 10}, First: simulate.Span{Sent: 4, Admitted: 2, Refused: 2, Capacity: 4}}
 	rows := []simulate.Row{
@@ -43,7 +43,7 @@ func TestTableOfWhatIsDone(t *testing.T) {
 	require.Empty(t, doc.Scenarios[1].Runs)
 }
 
-// One line twice a second at most, whoever calls.
+// The line changes at most twice a second, whoever calls.
 func TestRunsAreShownNowAndThen(t *testing.T) {
 	var b bytes.Buffer
 	term := cli.NewTerminal(&b, nil, "tty")
@@ -66,7 +66,7 @@ func second(i int, capacity, rate float64, refused int, state breaker.State) sim
 	}
 }
 
-// ends are the ends of the moments into which seconds are thinned.
+// ends returns the ends of the moments into which a thinner combines seconds.
 func ends(every time.Duration, seconds []simulate.Second) []int {
 	t := thinner{every: every}
 	for _, s := range seconds {
@@ -142,7 +142,7 @@ func TestTraceTellsWhatChanges(t *testing.T) {
 	}
 }
 
-// However a run is thinned, no second is lost and none told twice.
+// However a run is thinned, each second is in exactly one moment.
 func TestTraceLosesNothing(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, every := range []time.Duration{0, time.Second, 7 * time.Second} {
@@ -156,7 +156,7 @@ func TestTraceLosesNothing(t *testing.T) {
 			lines.add(s)
 		}
 		lines.flush()
-		lines.flush() // tells nothing twice
+		lines.flush() // has no effect
 		at := 0.0
 		for _, m := range lines.told {
 			require.InDelta(t, at, m.From, 0)

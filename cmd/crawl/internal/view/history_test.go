@@ -20,7 +20,8 @@ func at(elapsed float64, pages, queued int64) *pipeline.Snapshot {
 	}
 }
 
-// The rate is that of the last five seconds, not of a half: at a page a second half of them have none.
+// The rate is that of the last five seconds, not of half a second: at a page per second every other half second has
+// none.
 func TestPace(t *testing.T) {
 	var p history
 	pages, bytes := p.pace()
@@ -40,7 +41,7 @@ func TestPace(t *testing.T) {
 	require.Empty(t, new(history).throughput(3))
 }
 
-// What is remembered is bounded in time and number, whatever clocks and hosts do.
+// The history is bounded in time and number, whatever clocks and hosts do.
 func TestPastIsBounded(t *testing.T) {
 	var p history
 	for i := range 2000 {
@@ -53,12 +54,12 @@ func TestPastIsBounded(t *testing.T) {
 	}
 	require.LessOrEqual(t, p.moments[len(p.moments)-1].at.Sub(p.moments[0].at), historyTime)
 	for range 1000 {
-		p.note(at(1000, 0, 0)) // a clock that stands still
+		p.note(at(1000, 0, 0)) // the clock stands still
 	}
 	require.Len(t, p.moments, maxMoments)
 }
 
-// A host has a rate a second, the last ones, and is forgotten when nobody speaks of it.
+// A host has one rate per second, the last ones, and is forgotten when no snapshot lists it any more.
 func TestTrails(t *testing.T) {
 	var p history
 	for i := range 100 {
@@ -91,7 +92,7 @@ func TestSparkline(t *testing.T) {
 	}
 }
 
-// The end is told only of a queue that becomes shorter, and stays so; see remaining.
+// An end is predicted only for a queue that keeps becoming shorter; see remaining.
 func TestRemaining(t *testing.T) {
 	drain := func(n int, queued func(i int) int64) (*history, *pipeline.Snapshot) {
 		p := new(history)
@@ -108,7 +109,7 @@ func TestRemaining(t *testing.T) {
 		queued func(i int) int64
 		change func(s *pipeline.Snapshot)
 		paused bool
-		want   time.Duration // negative: it is not known
+		want   time.Duration // negative means unknown
 	}{
 		"drains evenly":            {n: 41, queued: even, want: 60 * time.Second},
 		"too short to tell":        {n: 20, queued: even, want: -1},

@@ -28,7 +28,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
-// One report at three widths: what is told first stays, what gives way is the detail.
+// One report at three widths: the first facts stay, details are dropped.
 func TestReport(t *testing.T) {
 	for _, columns := range []int{40, 80, 140} {
 		var b bytes.Buffer
@@ -38,7 +38,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// Of hundreds of hosts the table has the first, and the rest are counted.
+// The table has the first of hundreds of hosts; the rest are counted.
 func TestReportOfManyHosts(t *testing.T) {
 	s := &pipeline.Snapshot{State: pipeline.EndLimit, Reason: "max_pages 5000 reached", ElapsedSeconds: 0.4, Pages: 1}
 	s.Frontier = frontier.Counts{Queued: 1, Hosts: 1500}
@@ -51,8 +51,8 @@ func TestReportOfManyHosts(t *testing.T) {
 	golden(t, "report-many.golden", b.String())
 }
 
-// What is not there beside the pages, as robots.txt and sitemaps often are not, is no failure of a page; and of pages
-// that repeat others the most often repeated are told.
+// A missing robots.txt or sitemap is not a failure of a page. Of repeated pages, the report lists those that are
+// repeated most often.
 func TestFacts(t *testing.T) {
 	clusters := []neardup.Cluster{{URL: "http://a.test/", Exact: 3, Near: 4}, {URL: "http://b.test/", Near: 2}, {URL: "http://c.test/", Exact: 1}, {URL: "http://d.test/", Near: 1}}
 	for want, s := range map[string]pipeline.Snapshot{
@@ -79,7 +79,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// Hosts that are paced as one are told of even when none of them is in trouble by itself.
+// Hosts that are paced as one are reported even if none of them has trouble by itself.
 func TestTroubleOfGroups(t *testing.T) {
 	snap := pipeline.Snapshot{Time: noon}
 	for i := range 6 {
@@ -94,13 +94,13 @@ func TestTroubleOfGroups(t *testing.T) {
 	require.NotContains(t, b.String(), "5m00s ago")
 }
 
-// Neither totals nor table are wider than a usual screen.
+// Neither the totals nor the table are wider than a usual screen.
 func TestReportFits(t *testing.T) {
 	s := busy()
 	for i := range 20 {
 		s.Outcomes[fmt.Sprintf("class_%d", i)] = 1
 	}
-	for columns := cli.UsualWidth / 2; columns < 200; columns++ { // 42 are the name, pages and queued
+	for columns := cli.UsualWidth / 2; columns < 200; columns++ { // name, pages and queued take 42
 		var b strings.Builder
 		require.NoError(t, (&Report{Snap: s, Columns: columns}).Write(&b))
 		for line := range strings.Lines(b.String()) {
@@ -114,8 +114,8 @@ func TestReportToNobody(t *testing.T) {
 	require.ErrorIs(t, r.Write(brokenWriter{Err: os.ErrClosed}), os.ErrClosed)
 }
 
-// A report of everything fits a screen: only addresses are longer, as they are to be copied, and nothing in it
-// reaches the terminal as it came.
+// A report with everything fits a screen, except for URLs, which are to be copied. Nothing in it reaches the terminal
+// uncleaned.
 func TestReportText(t *testing.T) {
 	evil := "http://a.test/\x1b[2J\u202e\n" + strings.Repeat("x", 200)
 	list := summary.List{Total: 12_345, URLs: []string{evil}}
@@ -156,8 +156,8 @@ func TestReportText(t *testing.T) {
 	require.Equal(t, "f: 0 pages of 0 hosts, 0 B\n", (&Text{Sum: &summary.Summary{Source: summary.Source{Path: "f"}}, Columns: 80}).String())
 }
 
-// Nothing that a stranger wrote commands the screen of a person, whichever way it gets there: as a message, an
-// attribute, an error, the status line or a line of the report.
+// Foreign text cannot control the screen, whichever way it gets there: in a message, an attribute, an error, the status
+// line or a line of the report.
 func TestEverythingForPeopleIsHarmless(t *testing.T) {
 	for _, s := range []string{
 		"\x1b[2J\x1b[31m", "\x1b]0;owned\a", "\x1b]8;;http://evil.test\x1b\\click\x1b]8;;\x1b\\", "\u009b31m\u009d0;x\u009c", "\x1bP+q\x1b\\",
@@ -186,7 +186,7 @@ func TestEverythingForPeopleIsHarmless(t *testing.T) {
 		} {
 			term, b := screen()
 			write(term, b)
-			text := strings.ReplaceAll(b.String(), cli.ClearLine, "") // which is ours
+			text := strings.ReplaceAll(b.String(), cli.ClearLine, "") // our own sequence
 			require.True(t, utf8.ValidString(text), "%q %s", s, way)
 			for _, r := range text {
 				if r != '\n' && (unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp) || unicode.Is(unicode.Bidi_Control, r)) {
@@ -205,7 +205,7 @@ func hostileSnapshot(s string) *pipeline.Snapshot {
 	return snap
 }
 
-// golden compares with a file of testdata, which -update writes.
+// golden compares got with a file of testdata. With -update it writes the file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -269,7 +269,7 @@ func failures() []ratelimit.Event {
 	}}
 }
 
-// update has golden files written anew.
+// update says to write the golden files.
 var update = flag.Bool("update", false, "write what the commands print into the golden files")
 
 type brokenWriter struct{ Err error }

@@ -54,7 +54,7 @@ func busyPicture() *picture {
 	}
 }
 
-// One crawl on screens of every size: what is told first stays.
+// One crawl on screens of all sizes: the first facts stay.
 func TestLiveView(t *testing.T) {
 	var b strings.Builder
 	show := func(name string, p *picture, columns, rows int) {
@@ -81,7 +81,7 @@ func TestLiveView(t *testing.T) {
 	golden(t, "live.golden", b.String())
 }
 
-// Every way to sort shows the same hosts, and says in its title how.
+// Every order shows the same hosts, and the title names the order.
 func TestLiveOrders(t *testing.T) {
 	p := busyPicture()
 	firsts := make(map[hostOrder]string)
@@ -98,8 +98,8 @@ func TestLiveOrders(t *testing.T) {
 	require.Equal(t, "a-host-with-a-very-long-name.in.a.subdomain.example:8443", firsts[byName])
 }
 
-// Hosts that are shut come before those that ask for patience, and those before the ones that are well again; the
-// others are not there.
+// Hosts with open circuits come before hosts that refuse, and those before hosts that have recovered. Other hosts are
+// not in the list.
 func TestHostsInTrouble(t *testing.T) {
 	var names []string
 	for _, r := range busyPicture().inTrouble() {
@@ -113,7 +113,7 @@ func TestHostsInTrouble(t *testing.T) {
 	require.Contains(t, p.draw(80, 24), "no host is in trouble")
 }
 
-// Colour is said in words as well, and is not there where nobody wants it.
+// What a color says is also said in words. There are no colors where the user does not want them.
 func TestLiveColours(t *testing.T) {
 	p := busyPicture()
 	plainText := p.draw(100, 40)
@@ -131,15 +131,15 @@ func TestLiveColours(t *testing.T) {
 	}
 }
 
-// strange is what a host, a URL or an error may say to a screen.
+// strange has texts that a host, a URL or an error may send to a screen.
 var strange = []string{
 	"\x1b[2J\x1b]0;owned\a", "a\u202egpj.exe", "\u05d0\u05d1\u05d2.example", "\u0645\u062b\u0627\u0644.example", "世界世界世界世界世界.example",
 	"e\u0301\u0301\u0301\u0301\u0301\u0301", "\u200b\u200d\ufeff", "👩‍👩‍👧‍👦👍🏽🇩🇪", "☠\ufe0f☠\ufe0f", "한국\u1112\u1161\u11ab", "tab\there\r\nnew", "\x9b31m", "\xff\xfe\x80",
 	"ｆｕｌｌ　ｗｉｄｔｈ", "\u0e01\u0e34\u0e49", "क्षि", strings.Repeat("long", 200), "", "\u0000", "\u2028\u2029\u0085",
 }
 
-// Whatever strangers call their hosts and say in errors, lines are as long as they should be, by both ways in which
-// terminals count, and nothing but our own styles commands the screen.
+// Whatever text hosts and errors contain, lines are as long as they should be, by both ways in which terminals count,
+// and only our own styles control the screen.
 func TestLiveViewOfStrangeTexts(t *testing.T) {
 	for _, text := range strange {
 		p := busyPicture()
@@ -192,7 +192,7 @@ func FuzzTame(f *testing.F) {
 	})
 }
 
-// What is not there beside the pages, as robots.txt and sitemaps often are not, is no failure of a page.
+// A missing robots.txt or sitemap is not a failure of a page.
 func TestFailuresAreThoseOfPages(t *testing.T) {
 	absent := pipeline.Snapshot{Outcomes: map[string]int64{"client_error": 2, "network": 1}, Helpers: map[string]int64{"client_error": 2, "network": 1}}
 	require.Equal(t, map[string]int64{"network": 1}, failedAs(&absent))
@@ -215,7 +215,7 @@ func pressed(key string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: rune(key[0]), Text: key}
 }
 
-// What is the view's own affair a key changes at once; what is the crawl's it asks for.
+// A key changes the view itself at once, and sends a request to the crawl for everything else.
 func TestKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		term, _ := screen()
@@ -242,7 +242,7 @@ func TestKeys(t *testing.T) {
 			{keys: "esc", page: pageMessages, order: byQueue},
 			{keys: "? tab", page: pageHosts, order: byQueue},
 			{keys: "p space P", order: byQueue, asks: []string{"pause", "resume", "pause"}},
-			{keys: "q ctrl+c q", order: byQueue, asks: []string{"stop"}}, // a key that is held down is one wish
+			{keys: "q ctrl+c q", order: byQueue, asks: []string{"stop"}}, // a key that is held down counts once
 			{keys: "x y z 1", order: byQueue},
 		} {
 			asked = nil
@@ -263,7 +263,7 @@ func TestKeys(t *testing.T) {
 	})
 }
 
-// News changes what is shown, and news of a key leaves the snapshot as it was.
+// A new snapshot changes what is shown; an update after a key keeps the last snapshot.
 func TestNews(t *testing.T) {
 	p, paused := busyPicture(), false
 	term, _ := screen()
@@ -283,13 +283,13 @@ func TestNews(t *testing.T) {
 	require.True(t, m.View().AltScreen)
 }
 
-// While the view has the screen nothing else is written to it; afterwards the messages are there, the last of very
-// many with how many are missing.
+// While the view has the screen, nothing else is written to it. Afterwards the messages are printed: the last ones, and
+// how many are missing.
 func TestMessagesBehindTheView(t *testing.T) {
 	term, b := screen()
 	term.Show("1s")
 	b.Reset()
-	term.Back() // of what was not lent
+	term.Back() // without Lend
 	term.Lend()
 	require.Equal(t, cli.ClearLine, b.String())
 	b.Reset()
@@ -317,7 +317,7 @@ func TestMessagesBehindTheView(t *testing.T) {
 	require.Equal(t, cli.MaxKept+1, strings.Count(b.String(), "\n"))
 }
 
-// ticking is a crawl of three pages a second that began when the bubble did.
+// ticking returns a crawl of three pages a second that began with the bubble.
 func ticking() Crawl {
 	began := time.Now()
 	return Crawl{
@@ -329,7 +329,7 @@ func ticking() Crawl {
 	}
 }
 
-// On a terminal a line changes twice a second and is gone in the end.
+// On a terminal the line changes twice a second, and is removed in the end.
 func TestStatusLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		term, b := screen()
@@ -343,8 +343,7 @@ func TestStatusLine(t *testing.T) {
 	})
 }
 
-// A log has a line every stats.interval, and each line has the same fields in the same order, whatever they are:
-// scripts read them.
+// A log gets a line every stats.interval. Each line has the same fields in the same order, since scripts read them.
 func TestProgressInALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
@@ -363,7 +362,7 @@ func TestProgressInALog(t *testing.T) {
 	})
 }
 
-// A snapshot that takes long is taken seldom.
+// Snapshots that take long are taken less often.
 func TestSlowSnapshots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		term, _ := screen()

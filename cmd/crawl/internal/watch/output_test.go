@@ -20,7 +20,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 )
 
-// A file keeps what others have added, and of what was written but not committed it has each change once.
+// A file keeps lines that others have appended, and has each change once even if it was written but not committed.
 func TestFileOfOthers(t *testing.T) {
 	const one, two, three = `{"id":"WATCH-1"}` + "\n", `{"id":"WATCH-2"}` + "\n", `{"id":"WATCH-3"}` + "\n"
 	for name, tc := range map[string]struct{ added, want string }{
@@ -69,7 +69,7 @@ func TestFileOfOthers(t *testing.T) {
 	}
 }
 
-// The URL of a webhook, which may be a secret, is not told.
+// Messages do not contain the URL of a webhook, which may be a secret.
 func TestWebhookIsSecret(t *testing.T) {
 	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
 	defer w.end()
@@ -88,7 +88,7 @@ func TestWebhookIsSecret(t *testing.T) {
 	}
 }
 
-// A webhook that takes nothing is asked again in the end, and hardly so if the user is waiting.
+// A webhook that fails gets further tries in the end, but hardly any if the user is waiting.
 func TestWebhookInTheEnd(t *testing.T) {
 	for _, tc := range []struct {
 		cause error
@@ -114,7 +114,7 @@ func TestWebhookInTheEnd(t *testing.T) {
 	}
 }
 
-// An output that has failed ends the watch before anything else is asked for.
+// A failed output ends the watch before the next request.
 func TestOutputFails(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": text("Home")})
 	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)

@@ -14,7 +14,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 )
 
-// What is kept of a URL is bounded, however often it is visited.
+// What the database keeps of a URL is bounded, however often it is visited.
 func TestStateIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, databaseFile)
@@ -53,7 +53,7 @@ func TestStateIsBounded(t *testing.T) {
 	require.NoError(t, s.db.Close())
 }
 
-// What was damaged is refused with a message, and not read as something else.
+// A damaged database is refused with a message.
 func TestDamage(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": text("Home")})
 	for what, sql := range map[string]string{

@@ -35,7 +35,7 @@ type planted struct {
 	rnd      *rand.Rand
 }
 
-// templates are what changes on all pages: where it stands, and what it is in a round at a page.
+// templates are texts that change on all pages: their place, and the text in a round on a page.
 var templates = map[string]struct {
 	top  bool
 	text func(round, page int) string
@@ -74,7 +74,8 @@ var (
 	titleTag = regexp.MustCompile(`(?i)<title>[^<]*`)
 )
 
-// changeOf is a change of one page: of a word, a paragraph more or less, or its title. Nil: it has no text.
+// changeOf returns a change of one page: of a word, of a paragraph, or of its title. It returns nil if the page has no
+// text.
 func changeOf(html string, n int, rnd *rand.Rand) func(string) string {
 	if at := bodyTag.FindStringIndex(html); at == nil {
 		return nil
@@ -125,7 +126,7 @@ func (p *planted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprint(w, html)
 }
 
-// score counts changes of pages: told and true, told, and true.
+// score counts changes of pages: reported and real, reported, real, and those of the template.
 type score struct{ right, told, planted, template int }
 
 func (s score) String() string {
@@ -144,9 +145,9 @@ func measure(t *testing.T, pages []string, template string, rounds int, every ti
 	}
 	w := watched(t, t.TempDir(), clocktest.NewFake(begin), all, 0, seeds...)
 	defer w.end()
-	w.o.Settings.Sitemaps.Enabled, w.o.Settings.MaxPages = false, 1 // which is the seeds alone
+	w.o.Settings.Sitemaps.Enabled, w.o.Settings.MaxPages = false, 1 // only the seeds
 	w.round(0)
-	n, pending := 0, map[string]bool{} // changes that were made and not told
+	n, pending := 0, map[string]bool{} // changes that were made and not yet reported
 	for range rounds {
 		p.round++
 		for i := range pages {
@@ -184,7 +185,7 @@ func measure(t *testing.T, pages []string, template string, rounds int, every ti
 	return s
 }
 
-// pagesBelow are so many HTML files, chosen by the hashes of their names.
+// pagesBelow returns n HTML files, chosen by the hashes of their names.
 func pagesBelow(t *testing.T, dir string, n int) (pages []string) {
 	var paths []string
 	hash := func(s string) uint64 { h := fnv.New64a(); _, _ = h.Write([]byte(s)); return h.Sum64() }
@@ -203,8 +204,8 @@ func pagesBelow(t *testing.T, dir string, n int) (pages []string) {
 	return pages
 }
 
-// A line that changes on most pages is told once, as a change of the host, and later not at all; what changes beside it on a page is told,
-// and so is what changes at that place on few pages, and all that selectors select.
+// A line that changes on most pages is reported once, as a change of the host, and later not at all. Other changes on
+// the same page are reported, and so are changes at that place on few pages, and everything that selectors select.
 func TestTemplate(t *testing.T) {
 	site := func(version string, changed map[int]string) map[string]answer {
 		pages := map[string]answer{}
@@ -235,7 +236,7 @@ func TestTemplate(t *testing.T) {
 	require.Equal(t, 12, last.Pages)
 	require.Len(t, last.Examples, 12)
 	require.Equal(t, 11, w.counts.Unchanged-1)
-	w.end() // the next process knows as much
+	w.end() // the next process must know the same
 	w = watched(t, dir, clk, true, 0)
 	changed[103] = "cheaper"
 	require.Equal(t, "changed /3 -1 +11111111", of(step("Eve", changed)), "the template is known, and few prices have changed")
@@ -244,7 +245,7 @@ func TestTemplate(t *testing.T) {
 	w.end()
 }
 
-// A page that changes at the same place whenever it is visited has no template.
+// A page that changes at the same place at every visit has no template.
 func TestOnePageHasNoTemplate(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": text("Home 0")})
 	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
@@ -257,7 +258,7 @@ func TestOnePageHasNoTemplate(t *testing.T) {
 	}
 }
 
-// TestTemplateOfDocs measures on real pages what is told where a template changes.
+// TestTemplateOfDocs measures with real pages what is reported when a template changes.
 func TestTemplateOfDocs(t *testing.T) {
 	if *docsDirs == "" {
 		t.Skip("give -watch.docs")

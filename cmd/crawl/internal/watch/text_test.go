@@ -12,7 +12,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/watch/plan"
 )
 
-// What a visit brings by itself is no change, and all else is.
+// What follows from the visit alone is no change, and everything else is.
 func TestCompare(t *testing.T) {
 	before := time.Date(2026, 3, 2, 8, 15, 0, 0, time.UTC)
 	now := before.Add(26*time.Hour + 7*time.Minute) // 10:22 on the 3rd
@@ -68,7 +68,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A diff shows what has changed, and of noise what was there before.
+// A diff shows what has changed. In place of noise it shows the earlier text.
 func TestDiff(t *testing.T) {
 	at := time.Date(2026, 3, 2, 8, 15, 0, 0, time.UTC)
 	text, _, _ := compare([]string{"one", "made 08:15:00", "two", "three"}, []string{"one", "made 09:15:00", "2", "three"}, at, at.Add(time.Hour)).diff(all)
@@ -93,7 +93,7 @@ func TestClean(t *testing.T) {
 	require.InDelta(t, maxText, len(strings.Join(long, "\n")), 4)
 }
 
-// A text is its own, with anything as old and new; what differs by noise at one time does at that.
+// A text does not differ from itself, and lines that differ in noise at one time do not differ at that time.
 func FuzzCompare(f *testing.F) {
 	f.Add("a\nb 08:15:00", "b 09:15:00\n3 March 2026", int64(1_772_439_300))
 	f.Add("1/1/1 just now", "\xff\x00 9999-99-99", int64(0))
@@ -111,7 +111,7 @@ func FuzzCompare(f *testing.F) {
 	})
 }
 
-// What is kept of a history is read back, and what is none is refused.
+// A stored history is read back, and an invalid one is refused.
 func FuzzHistory(f *testing.F) {
 	f.Add([]byte(nil))
 	var h plan.History

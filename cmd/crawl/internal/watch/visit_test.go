@@ -15,12 +15,12 @@ import (
 	"github.com/treadlight/crawl/internal/web/scope"
 )
 
-// Redirects are followed within the scope, and those of a seed to wherever it is now. Of another host nothing is asked for,
-// and nothing is kept.
+// Redirects are followed within the scope, and those of a seed to wherever it is now. Nothing else is requested of
+// another host, and nothing is kept.
 func TestRedirects(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
-		path   string // that redirects to another host
+		path   string // redirects to another host
 		follow bool
 	}{{"of a page", "/a", false}, {"of a seed", "/", true}, {"of a sitemap", "/sitemap.xml", false}} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRedirects(t *testing.T) {
 				if !tc.follow {
 					require.Subset(t, s.requests(), []string{"/ 200", "/b 200", "/in 302"})
 				}
-				w.end() // the next process knows as much
+				w.end() // the next process must know the same
 				w = watched(t, dir, clk, true, 0)
 			}
 			w.end()
@@ -50,7 +50,7 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// A private address that a seed redirects to is asked for neither now nor in the next round.
+// A private address to which a seed redirects is requested neither now nor in the next round.
 func TestRedirectToPrivate(t *testing.T) {
 	other := newSite(t, map[string]answer{"/x": text("Elsewhere")})
 	s := newSite(t, map[string]answer{"/": {status: 302, header: map[string]string{"Location": other.URL + "/x"}}})
@@ -64,7 +64,7 @@ func TestRedirectToPrivate(t *testing.T) {
 	require.Empty(t, other.asked)
 }
 
-// A page that was found opens no private address, although it is a seed of the crawl of a round.
+// A page that was found allows no private address, although it is a seed of the crawl of a round.
 func TestFoundPagesOpenNothing(t *testing.T) {
 	other := newSite(t, map[string]answer{"/x": text("Elsewhere")})
 	s := newSite(t, map[string]answer{"/": text("Home", other.URL+"/x")})
@@ -82,7 +82,8 @@ func TestFoundPagesOpenNothing(t *testing.T) {
 	require.Empty(t, other.asked)
 }
 
-// A seed that is gone is looked for every day, and any page that a redirect leads to; both are told once they are back.
+// A seed that is gone is visited every day, and so is any page to which a redirect leads. Both are reported when they
+// are back.
 func TestBack(t *testing.T) {
 	home := text("Home", "/a", "/d")
 	s := newSite(t, map[string]answer{"/": home, "/a": text("Text of a"), "/d": text("Text of d")})
@@ -128,11 +129,11 @@ func TestLongSource(t *testing.T) {
 	require.NotEqual(t, before, w.urls[s.URL+"/sitemap.xml"].digest)
 }
 
-// A page that says that it was changed when it was asked for has said nothing.
+// A Last-Modified at the time of the request says nothing.
 func TestModifiedAgo(t *testing.T) {
 	for _, tc := range []struct {
 		name           string
-		modified, date time.Duration // before the visit; zero: none
+		modified, date time.Duration // before the visit; zero means none
 		want           time.Duration
 	}{
 		{"nothing", 0, 0, 0},
@@ -155,7 +156,7 @@ func TestModifiedAgo(t *testing.T) {
 	}
 }
 
-// What was spent for nothing is known to the next process.
+// The next process knows how many requests were spent, also on failures.
 func TestFailuresAreSpent(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": {status: 500}})
 	clk, dir := clocktest.NewFake(begin), t.TempDir()
@@ -172,7 +173,7 @@ func TestFailuresAreSpent(t *testing.T) {
 	w.end()
 }
 
-// A watch that was killed right after the first round does not begin again; one that was killed within it goes on.
+// A watch that was killed right after the first round does not repeat it; one that was killed within it continues it.
 func TestKilledBeforeItBegan(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": text("Home")})
 	for sql, first := range map[string]bool{`DELETE FROM meta WHERE key = 'begun'`: false, `DELETE FROM meta WHERE key = 'begun'; UPDATE urls SET state = 3, visited = 0`: true} {
@@ -187,7 +188,7 @@ func TestKilledBeforeItBegan(t *testing.T) {
 	}
 }
 
-// A watch that was killed before it knew anything begins with the settings of the crawl.
+// A watch that was killed before it stored anything begins with the settings of the crawl.
 func TestSavedOfCrawl(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": text("Home")})
 	dir := t.TempDir()

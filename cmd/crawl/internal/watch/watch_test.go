@@ -28,20 +28,20 @@ import (
 	_ "github.com/treadlight/crawl/sqlite"
 )
 
-// answer is what a site has at a path.
+// answer is the response of a site at a path.
 type answer struct {
-	status int // zero: 200
+	status int // zero means 200
 	text   string
 	header map[string]string
 }
 
-// site is one whose pages can be changed.
+// site is a site whose pages can be changed.
 type site struct {
 	*httptest.Server
 
 	mu    sync.Mutex
 	pages map[string]answer
-	asked []string // paths, with the status, in their order
+	asked []string // paths and statuses of requests, in their order
 }
 
 func newSite(t *testing.T, pages map[string]answer) *site {
@@ -81,7 +81,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requests are those since the last call.
+// requests returns the requests since the last call.
 func (s *site) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,17 +95,17 @@ func (s *site) requests() []string {
 
 var begin = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
-// tried is a watch in a test.
+// tried is a watch under test.
 type tried struct {
 	*Watch
 	t    *testing.T
 	out  *Outputs
 	file string
-	all  bool // rounds ask for all
+	all  bool // rounds visit everything
 	clk  *clocktest.Fake
 }
 
-// watched opens a watch, whose time is that of a clock.
+// watched opens a watch that uses clk.
 func watched(t *testing.T, dir string, clk *clocktest.Fake, all bool, budget int, seeds ...string) *tried {
 	t.Helper()
 	loaded, err := config.Load(config.Sources{Flags: []config.FlagValue{{Name: "strategy", Value: "off"}, {Name: "set", Value: "ratelimit.retry_max_attempts=1"}}})
@@ -121,7 +121,7 @@ func watched(t *testing.T, dir string, clk *clocktest.Fake, all bool, budget int
 	return &tried{Watch: w, t: t, out: out, file: file, all: all, clk: clk}
 }
 
-// round runs a round after some time, and returns what it has told in short, sorted.
+// round runs a round after some time. It returns what the round has reported, in short form and sorted.
 func (w *tried) round(after time.Duration) (Counts, []string) {
 	w.t.Helper()
 	w.clk.Advance(after)
@@ -146,7 +146,7 @@ func (w *tried) round(after time.Duration) (Counts, []string) {
 	return counts, short
 }
 
-// told are the changes in the file.
+// told returns the changes in the file.
 func (w *tried) told() (list []Change) {
 	f, err := os.Open(w.file)
 	require.NoError(w.t, err)
@@ -172,7 +172,8 @@ func text(words string, links ...string) answer {
 	return answer{text: page + "</main></html>"}
 }
 
-// The first round tells nothing; later ones what is new, has other text or is gone, once; and what comes back.
+// The first round reports nothing. Later rounds report pages that are new, changed or gone, once, and pages that come
+// back.
 func TestChanges(t *testing.T) {
 	s := newSite(t, map[string]answer{
 		"/": text("Home of all", "/a", "/b", "/c", "/d"), "/a": text("One line of a"), "/b": text("Made at 08:00:13, one line of b"),
@@ -224,7 +225,7 @@ func TestChanges(t *testing.T) {
 	w.end()
 }
 
-// What fails is asked for again later, and is no change, whatever fails.
+// A failed visit is repeated later, and is no change, whatever fails.
 func TestFailures(t *testing.T) {
 	s := newSite(t, map[string]answer{
 		"/": text("Home", "/a", "/secret"), "/a": text("Text of a"), "/secret": text("Text"),
@@ -253,7 +254,7 @@ func TestFailures(t *testing.T) {
 	require.Equal(t, 2, counts.Unchanged)
 }
 
-// Sitemaps and feeds bring pages, and visits of those that they say have changed; Cache-Control keeps visits away.
+// Sitemaps and feeds bring pages, and visits of pages that they say have changed; Cache-Control prevents visits.
 func TestEvidence(t *testing.T) {
 	entry := func(path string, at time.Time) string {
 		return "<url><loc>SITE" + path + "</loc><lastmod>" + at.Format(time.RFC3339) + "</lastmod></url>"
@@ -296,7 +297,8 @@ func TestEvidence(t *testing.T) {
 	require.Positive(t, w.hosts[strings.TrimPrefix(s.URL, "http://")].Trust.True)
 }
 
-// No host gets more requests in 24 hours than its budget, robots.txt and redirects included, and all is visited in the end.
+// No host gets more requests in 24 hours than its budget, including robots.txt and redirects, and everything is visited
+// in the end.
 func TestBudget(t *testing.T) {
 	pages := map[string]answer{"/moved": {status: 301, header: map[string]string{"Location": "/p0"}}}
 	var links []string
@@ -328,7 +330,7 @@ func TestBudget(t *testing.T) {
 			}
 		}
 		require.LessOrEqual(t, in, 8)
-		if len(at) == 40 { // what was spent is known to the next process
+		if len(at) == 40 { // the next process knows what was spent
 			w.end()
 			w = watched(t, dir, clk, false, 8)
 		}
@@ -339,7 +341,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// A file has each change once, also if it was moved away. A webhook gets each, in order, at least once and with the same id, also when it was down, and while others were told.
+// A file has each change once, even if it was moved away. A webhook gets each change in order, at least once and with
+// the same id, even if it was down while other outputs received changes.
 func TestOutputs(t *testing.T) {
 	var mu sync.Mutex
 	var got []Change
@@ -406,7 +409,8 @@ func TestOutputs(t *testing.T) {
 	w.end()
 }
 
-// What a webhook was not told waits for it, however much that is and whatever others have, and is removed once all have it.
+// Changes that a webhook has not received wait for it, however many they are and whatever other outputs have. They are
+// removed once all outputs have them.
 func TestWebhookCatchesUp(t *testing.T) {
 	const changes = 350
 	var down atomic.Bool
@@ -416,7 +420,7 @@ func TestWebhookCatchesUp(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		got = append(got, r.Header.Get("Webhook-Id")) // one comes after the other
+		got = append(got, r.Header.Get("Webhook-Id")) // requests come one after another
 	}))
 	defer hook.Close()
 	dir, clk := t.TempDir(), clocktest.NewFake(begin)
@@ -442,7 +446,7 @@ func TestWebhookCatchesUp(t *testing.T) {
 	}
 }
 
-// A file that takes nothing is an error, and what it does not have stays.
+// A file that cannot be written is an error, and the changes that it lacks are kept.
 func TestFullDisk(t *testing.T) {
 	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
 	defer w.end()

@@ -16,7 +16,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 )
 
-// A signature is that of Standard Webhooks; this one was made by openssl dgst -sha256 -hmac.
+// Signatures are those of Standard Webhooks; this one was made by openssl dgst -sha256 -hmac.
 func TestSign(t *testing.T) {
 	key, err := Secret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "")
 	require.NoError(t, err)
@@ -56,8 +56,8 @@ func TestSecret(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A delivery that is repeated has the same id and body and a signature of its time; Retry-After holds for the next process too, and the
-// secret is in no file.
+// A repeated delivery has the same id and body, and a signature of its own time. The next process respects Retry-After
+// too, and no file contains the secret.
 func TestDelivery(t *testing.T) {
 	key, err := Secret("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "")
 	require.NoError(t, err)

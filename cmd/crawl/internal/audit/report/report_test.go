@@ -16,7 +16,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/rules"
 )
 
-// What sites say reaches no reader of a report as more than text.
+// Texts of sites reach readers of a report as text and nothing more.
 func TestHostileTexts(t *testing.T) {
 	control := regexp.MustCompile(`[\x00-\x08\x0b-\x1f\x7f]`)
 	var list []rules.Finding

@@ -19,7 +19,7 @@ var (
 	perPage   = flag.Int("audit.links", 50, "links of each")
 )
 
-// A page of a large site, with its links, costs a few kilobytes, whatever its body has.
+// A page of a large site costs a few kilobytes with its links, whatever its body has.
 func TestLargeSite(t *testing.T) {
 	r, w := io.Pipe()
 	pages := *manySites
@@ -56,7 +56,7 @@ func TestLargeSite(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// siteOf reads facts as a crawl would have written them.
+// siteOf reads facts as a crawl writes them.
 func siteOf(t testing.TB, pages ...facts.Page) *Site {
 	t.Helper()
 	r, w := io.Pipe()
@@ -79,7 +79,7 @@ func ids(found []Finding) (list []string) {
 	return list
 }
 
-// A page is slow beside others, a site by half of its pages.
+// A page is slow compared with others, a site by the median of its pages.
 func TestSlow(t *testing.T) {
 	page := func(i int, ms int64) facts.Page {
 		url := fmt.Sprintf("http://a.test/%d", i)
@@ -103,7 +103,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// A robots.txt that pages link to is a page as well, in whatever order it is told of.
+// A robots.txt that pages link to is also a page, in either order of the facts.
 func TestRobotsThatIsAPage(t *testing.T) {
 	robots := facts.Page{Kind: facts.Robots, URL: "http://a.test/robots.txt", Status: 200, Problems: []string{"line 1: no"}}
 	as := facts.Page{URL: robots.URL, Status: 200, Type: "text/html", HTML: &facts.HTML{}}
@@ -112,7 +112,7 @@ func TestRobotsThatIsAPage(t *testing.T) {
 	}
 }
 
-// Answers are worth what a reader would say of them; only what is surely gone is broken.
+// Verdicts are what a reader would say; only what certainly does not exist is broken.
 func TestVerdicts(t *testing.T) {
 	for _, tc := range []struct {
 		want  verdict
@@ -156,7 +156,7 @@ func TestLanguageCodes(t *testing.T) {
 	}
 }
 
-// Whatever a file of facts holds is a site, or an error.
+// Any file of facts gives a site or an error.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"url":"http://a.test/","status":200,"html":{"Titles":["x"],"Canonicals":[{"Raw":"/b","URL":"http://a.test/b","Where":"head"}]},"links":["a/b#c","r/i.png","A://x"]}` + "\n" +
 		`{"url":"http://a.test/b","status":301,"to":"http://a.test/b"}` + "\n"))

@@ -11,7 +11,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// have is a copy of what is below http://h/a/ and not called gone: its files are named by their paths.
+// have is a copy of everything below http://h/a/ that is not called gone; its files have the names of their paths.
 func have(url, fragment string) (string, bool) {
 	path, ok := strings.CutPrefix(url, "http://h/")
 	if !ok || strings.Contains(path, "gone") {
@@ -20,7 +20,7 @@ func have(url, fragment string) (string, bool) {
 	return "L/" + strings.NewReplacer("?", "@", "&", "%26").Replace(path) + fragment, true
 }
 
-// common is what all documents here may share, as they are in one directory.
+// common is what all documents of these tests may share, since they are in one directory.
 var (
 	common Writer
 	places Places
@@ -161,8 +161,8 @@ func TestCharset(t *testing.T) {
 	}
 }
 
-// FuzzRewrite: what is rewritten was found; a document that has nothing to rewrite stays; and the bytes outside of
-// what is edited are there in their order.
+// FuzzRewrite: only links that were found are rewritten; a document without links does not change; and the bytes
+// outside of the edits stay, in their order.
 func FuzzRewrite(f *testing.F) {
 	for _, s := range []string{`<a href="x">`, `<img srcset="a 1x, b">`, `<style>a{b:url(x)}</style>`, `<base href=/x><svg><use href=y>`, `{"icons":[{"src":"x"}]}`, "import './x'"} {
 		for kind := range Script + 1 {
@@ -188,6 +188,6 @@ func FuzzRewrite(f *testing.F) {
 		if kept := p.Append(nil); again.Load(d.Body, kept) {
 			assert.Equal(t, out, string(w.Write(u, &again, func(string, string) (string, bool) { return "L", true })))
 		}
-		again.Load(d.Body, append([]byte{1}, s...)) // whatever it is
+		again.Load(d.Body, append([]byte{1}, s...)) // with any bytes
 	})
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/treadlight/crawl/internal/web/robots"
 )
 
-// listing is a host with one sitemap of so many URLs.
+// listing returns a host with one sitemap of n URLs.
 func listing(n int, robotsTxt string) *estimate.Host {
 	h := &estimate.Host{Host: "a.test", Obtained: true, Rules: robots.Parse([]byte(robotsTxt)).Agent("treadlight")}
 	h.Sitemaps = []*estimate.Sitemap{{URL: "https://a.test/sitemap.xml", Status: 200, URLs: n, InScope: n, Read: true}}
 	return h
 }
 
-// The rate that is to be expected is the lowest of what bounds it, and duration follows from it.
+// The expected rate is the lowest of its bounds, and the duration follows from it.
 func TestPaceAndDuration(t *testing.T) {
 	const delay = "User-agent: *\nCrawl-delay: 5\n"
 	for _, tc := range []struct {
@@ -74,7 +74,7 @@ func TestPaceAndDuration(t *testing.T) {
 	}
 }
 
-// What sitemaps list is exact only if all was read; links that are in none of them mean that there is more.
+// The size by sitemaps is exact only if all were read. Links that are in none of them mean that there are more pages.
 func TestSize(t *testing.T) {
 	links, listed := map[string]bool{"https://b.test/other": true, "https://a.test/out": false}, map[string]bool{}
 	for i := range 40 {
@@ -149,7 +149,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// The command has what the plan was given, and no secret.
+// The command has the flags that the plan was given, and no secret.
 func TestCommand(t *testing.T) {
 	for _, tc := range []struct {
 		given []config.FlagValue

@@ -11,11 +11,11 @@ import (
 
 const day = 24 * time.Hour
 
-// flat is a prior that says next to nothing.
+// flat is a prior with almost no information.
 var flat = Prior{Mean: 0, Variance: 1e6}
 
-// With regular visits and no prior the estimate is that of Cho and Garcia-Molina, the negative logarithm of the share of visits
-// that saw no change; with irregular ones it is the root of their equation.
+// With regular visits and no prior the estimate is that of Cho and Garcia-Molina, the negative logarithm of the share
+// of visits without a change. With irregular visits it is the root of their equation.
 func TestRate(t *testing.T) {
 	for _, tc := range []struct{ visits, changed int }{{10, 1}, {10, 5}, {60, 40}, {40, 39}} {
 		var h History
@@ -34,14 +34,14 @@ func TestRate(t *testing.T) {
 
 	h = History{}
 	for range 4 {
-		h.Observe(day, true, 6*time.Hour) // that long ago
+		h.Observe(day, true, 6*time.Hour) // it changed that long ago
 	}
 	rate, variance := flat.Rate(&h)
 	require.InEpsilon(t, 4, rate, 0.01, "four changes in one day without one")
 	require.InEpsilon(t, 0.25, variance, 0.01)
 }
 
-// What is extreme stays within bounds, and the prior decides where visits tell nothing.
+// Extreme histories give rates within the bounds, and the prior decides where visits say nothing.
 func TestRateOfLittle(t *testing.T) {
 	rate, variance := DefaultPrior.Rate(&History{})
 	require.InEpsilon(t, 1.0/40, rate, 1e-4)
@@ -59,8 +59,8 @@ func TestRateOfLittle(t *testing.T) {
 	require.Greater(t, slow, 1e-3)
 }
 
-// An estimate is consistent, also with intervals of all lengths and after a History has forgotten, and follows a page that becomes
-// another one.
+// The estimate is consistent, also with intervals of all lengths and after a History has been halved, and it follows a
+// page that changes its habits.
 func TestRateOfMuch(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
 	visit := func(h *History, rate float64) {
@@ -90,7 +90,7 @@ func TestRateOfMuch(t *testing.T) {
 	require.Less(t, rate, 0.3)
 }
 
-// The prior that is fitted to pages is near the one that their rates are drawn from.
+// The fitted prior is near the one from which the rates of the pages are drawn.
 func TestFit(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 5))
 	var pages []*History
@@ -110,7 +110,7 @@ func TestFit(t *testing.T) {
 	require.Equal(t, DefaultPrior.Mean, DefaultPrior.Fit(nil).Mean)
 }
 
-// The price spends the budget, and no page would gain more by a visit that another gives up.
+// The price uses up the budget, and no page would gain more by a visit than another page loses by it.
 func TestPrice(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	var rates []float64
@@ -120,7 +120,7 @@ func TestPrice(t *testing.T) {
 	const budget = 450.0
 	h := Host{Price: Price(rates, budget, 0)}
 	visits, givenUp := 0.0, 0
-	gains := func(rate, perDay float64) float64 { // freshness by one visit more
+	gains := func(rate, perDay float64) float64 { // freshness gained by one more visit
 		f := func(n float64) float64 { return -math.Expm1(-rate/n) * n / rate }
 		return (f(perDay*1.0001) - f(perDay)) / (perDay * 0.0001)
 	}
@@ -140,7 +140,7 @@ func TestPrice(t *testing.T) {
 	require.EqualValues(t, 1, Price(nil, 100, 0))
 }
 
-// Word of a change counts as far as the host was right before, and so does that there is none.
+// An announced change counts as far as the host was right before, and so does its absence.
 func TestTrust(t *testing.T) {
 	page := Page{Rate: 0.1, Last: epoch, Covered: true}
 	word := page
@@ -160,7 +160,8 @@ func TestTrust(t *testing.T) {
 	require.Less(t, honest.True+honest.False+honest.Missed+honest.Silent, 1001.0)
 }
 
-// A page is left alone while its host wants that, unless there is word, and asked for in the end whatever is known of it.
+// A page is not due while its host says that it is fresh, unless a change is announced, and it is always due in the
+// end.
 func TestValue(t *testing.T) {
 	h := Host{Price: 1e9}
 	require.Zero(t, h.Value(&Page{Rate: 1, Last: epoch}, epoch))
@@ -181,7 +182,7 @@ func TestCorrect(t *testing.T) {
 	require.EqualValues(t, 0.5, Correct(0.5, 0, 0, day))
 }
 
-// Whatever visits tell, a rate is a rate and a value a value.
+// For any history, rates and values are valid.
 func FuzzPlan(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 4, 255, 0, 77})
 	f.Fuzz(func(t *testing.T, visits []byte) {

@@ -21,12 +21,12 @@ var (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// world are pages with known processes of change.
+// world is pages with known processes of change.
 type world struct {
 	rnd    *rand.Rand
 	rates  []float64 // changes per day
 	next   []float64 // day of the next change
-	period []bool    // it changes every 1/rate days, at a phase of its own
+	period []bool    // the page changes every 1/rate days, from a random phase on
 }
 
 func newWorld(seed uint64, n int, rate func(*rand.Rand) float64, periodic float64) *world {
@@ -43,7 +43,7 @@ func newWorld(seed uint64, n int, rate func(*rand.Rand) float64, periodic float6
 	return w
 }
 
-// step draws the change after day.
+// step draws the next change of a page after day.
 func (w *world) step(i int, day float64) {
 	if w.period[i] {
 		w.next[i] += 1 / w.rates[i]
@@ -52,12 +52,12 @@ func (w *world) step(i int, day float64) {
 	w.next[i] = day + w.rnd.ExpFloat64()/w.rates[i]
 }
 
-// logNormal has rates with that median, whose logarithms have that deviation.
+// logNormal returns rates with that median, whose logarithms have that standard deviation.
 func logNormal(median, deviation float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 { return min(max(1e-6, median*math.Exp(deviation*r.NormFloat64())), 200) }
 }
 
-// halfGamma has rates of a gamma distribution of shape 1/2 with that mean.
+// halfGamma returns rates of a gamma distribution with shape 1/2 and that mean.
 func halfGamma(mean float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 {
 		z := r.NormFloat64()
@@ -65,19 +65,20 @@ func halfGamma(mean float64) func(*rand.Rand) float64 {
 	}
 }
 
-// exponential has rates with that mean.
+// exponential returns rates of an exponential distribution with that mean.
 func exponential(mean float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 { return max(1e-6, mean*r.ExpFloat64()) }
 }
 
-// visitor decides which pages are visited in a round, and hears what came of it.
+// visitor decides which pages are visited in a round, and learns the results.
 type visitor interface {
 	choose(now time.Time, n int) []int
-	word(i int) // that page i has changed
+	word(i int) // page i has announced a change
 	visited(i int, now time.Time, changed bool, ago time.Duration)
 }
 
-// freshness is the mean share of fresh pages over days from to to, with as many visits a day as there are pages. A fresh page is one that has not changed since its last visit.
+// freshness returns the mean share of fresh pages over the days from to to, with as many visits a day as there are
+// pages. A page is fresh if it has not changed since its last visit.
 func (w *world) freshness(v visitor, tc *simulation) float64 {
 	const from, to = 60, 120
 	round := 1.0 / 6
@@ -85,14 +86,14 @@ func (w *world) freshness(v visitor, tc *simulation) float64 {
 		round = 1.0 / 24
 	}
 	n := len(w.rates)
-	last := make([]float64, n)  // visit
-	stale := make([]float64, n) // first change since then; +Inf: none
+	last := make([]float64, n)  // last visits
+	stale := make([]float64, n) // first change since the last visit; +Inf means none
 	latest := make([]float64, n)
 	for i := range n {
 		stale[i] = math.Inf(1)
 	}
 	fresh, credit := 0.0, 0.0
-	count := func(i int, until float64) { // the time of page i from its last visit until then
+	count := func(i int, until float64) { // adds the time of page i from its last visit until then
 		begin, end := max(last[i], from), min(min(stale[i], until), to)
 		fresh += max(0, end-begin)
 	}
@@ -128,15 +129,15 @@ func (w *world) freshness(v visitor, tc *simulation) float64 {
 	return fresh / (to - from) / float64(n)
 }
 
-// planned visits as the plan says.
+// planned visits the pages that the plan chooses.
 type planned struct {
 	pages   []Page
 	history []*History
 	prior   Prior
 	host    Host
-	known   bool // rates are the true ones
+	known   bool // it knows the true rates
 	fitted  time.Time
-	visits  float64 // since then
+	visits  float64 // since the factor was corrected
 	factor  float64 // of the price
 }
 
@@ -186,7 +187,7 @@ func (p *planned) visited(i int, now time.Time, changed bool, ago time.Duration)
 	p.pages[i].Last = now
 }
 
-// choose is which of so many pages to visit: those that are due, n of them at most, the most valuable first.
+// choose returns which of the pages to visit: those that are due, at most n of them, the most valuable first.
 func choose(pages, n int, value func(i int) float64) []int {
 	type candidate struct {
 		i     int
@@ -221,7 +222,7 @@ func (u *uniform) word(int) {}
 
 func (u *uniform) visited(int, time.Time, bool, time.Duration) {}
 
-// optimum is the freshness of the best division of one visit per page and day, by the formula.
+// optimum returns the freshness of the best division of one visit per page and day, by the formula.
 func optimum(rates []float64) float64 {
 	h := Host{Price: Price(rates, float64(len(rates)), 0)}
 	sum := 0.0
@@ -233,18 +234,18 @@ func optimum(rates []float64) float64 {
 	return sum / float64(len(rates))
 }
 
-// simulation is how pages change, and what their host says of it.
+// simulation is how pages change, and what their host announces.
 type simulation struct {
 	name     string
 	rate     func(*rand.Rand) float64
 	periodic float64 // share of pages that change at regular times
 	dated    bool    // pages say when they have changed
-	words    float64 // share of changes that a sitemap tells of at once
-	lies     bool    // the sitemap always tells of changes of all pages
+	words    float64 // share of changes that a sitemap announces at once
+	lies     bool    // the sitemap always announces changes of all pages
 	seed     uint64
 }
 
-// simulations are those that the plan was tuned by, and those that were not looked at before.
+// simulations are those with which the plan was tuned (true), and others (false).
 var simulations = map[bool][]simulation{
 	false: {
 		{name: "log-normal", rate: logNormal(0.2, 1.8), seed: 11},
@@ -265,7 +266,7 @@ var simulations = map[bool][]simulation{
 	},
 }
 
-// Learning from visits, the plan reaches nearly the freshness of the best division by known rates.
+// By learning from visits, the plan nearly reaches the freshness of the best division with known rates.
 func TestFreshness(t *testing.T) {
 	cases, pages := simulations[*heldOut], *simulated
 	if racetest.Sample(t) {
