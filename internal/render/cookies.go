@@ -28,6 +28,7 @@ func (v *view) giveCookies(ctx context.Context) {
 		return
 	}
 	v.cookies = map[string]*http.Cookie{}
+	var given []string
 	for _, line := range jar.Lines(v.origin()) {
 		pair, attributes, _ := strings.Cut(line, ";")
 		c, err := http.ParseSetCookie("n=v;" + attributes)
@@ -42,8 +43,22 @@ func (v *view) giveCookies(ctx context.Context) {
 		}
 		if _, err := chromedp.Call(ctx, network.SetCookie, p); err == nil {
 			v.cookies[cookieKey(c.Name, domain, c.Path)] = c
+			given = append(given, pair)
 		}
 	}
+	v.mu.Lock()
+	v.given = given
+	v.mu.Unlock()
+}
+
+// ownCookies returns those cookies of a request that the page did not get from the crawl, or has changed since. The jar
+// adds the crawl's own, which may have changed meanwhile.
+func (v *view) ownCookies(header string) string {
+	v.mu.Lock()
+	given := v.given
+	v.mu.Unlock()
+	pairs := strings.Split(header, "; ")
+	return strings.Join(slices.DeleteFunc(pairs, func(pair string) bool { return slices.Contains(given, pair) }), "; ")
 }
 
 // keepCookies adds the cookies that scripts have set to the crawl's jar, and removes those that they have deleted.
@@ -63,8 +78,8 @@ func (v *view) keepCookies(ctx context.Context) {
 		key := cookieKey(c.Name, c.Domain, c.Path)
 		given := v.cookies[key]
 		delete(v.cookies, key)
-		if c.HTTPOnly || given != nil && given.Value == c.Value || given == nil && slices.Contains(known, c.Name+"="+c.Value) {
-			continue // a response has set it, so the jar has it
+		if c.HTTPOnly || given != nil && given.Value == c.Value || slices.Contains(known, c.Name+"="+c.Value) {
+			continue // a response has set it, with what the browser does not tell, such as its end
 		}
 		lines = append(lines, cookieLine(c.Name, c.Value, c.Domain, c.Path, c.Secure))
 	}

@@ -75,6 +75,7 @@ type view struct {
 	cookies  map[string]*http.Cookie // cookies given to the page, by cookieKey
 
 	mu      sync.Mutex // guards what follows
+	given   []string   // NAME=VALUE of each of cookies
 	failed  error
 	loaded  bool
 	press   bool                     // buttons are being pressed: requests that may change something are not sent

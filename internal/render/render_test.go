@@ -42,6 +42,7 @@ type site struct {
 	mu    sync.Mutex
 	files map[string]string // by URL; missing: 404
 	asked []string          // method and URL
+	sent  []string          // cookies of each request
 	kill  func()            // done when kill.js is asked for
 }
 
@@ -49,6 +50,7 @@ func (s *site) ask(_ context.Context, r *pipeline.Subrequest) (*fetch.Response, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, strings.TrimSpace(r.Method+" "+r.Request.URL))
+	s.sent = append(s.sent, r.Request.Cookie)
 	if strings.HasSuffix(r.Request.URL, "/kill.js") {
 		s.kill()
 	}

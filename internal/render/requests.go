@@ -283,5 +283,5 @@ func (v *view) header(e *fetch.EventRequestPaused, u canonical.URL) (h http.Head
 	if scope.SiteOf(u) != scope.SiteOf(v.of.URL) {
 		return h, "" // another site must not recognize the visitor of this one
 	}
-	return h, jar
+	return h, v.ownCookies(jar)
 }

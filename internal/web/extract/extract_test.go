@@ -2,6 +2,7 @@ package extract
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -280,4 +281,27 @@ func TestLinkBytesAreBounded(t *testing.T) {
 // Page reads body, the document at base, without a header.
 func (e *Extractor) Page(base canonical.URL, mediaType, charset string, body []byte, opts Options, dst *Result) error {
 	return e.Document(&Document{URL: base, MediaType: mediaType, Charset: charset, Body: body}, opts, dst)
+}
+
+// What a page names beside its links is bounded by itself: ordinary links and words that are no URL do not count.
+func TestNamedBesideLinks(t *testing.T) {
+	var body strings.Builder
+	body.WriteString(`<meta http-equiv=Content-Security-Policy content="report-uri . ? :">`)
+	for i := range 3 * maxNamed {
+		fmt.Fprintf(&body, `<a href="/page/%d">p</a>`, i)
+	}
+	for i := range 2 * maxNamed {
+		fmt.Fprintf(&body, `<script>fetch("/api/%d")</script>`, i)
+	}
+	var e Extractor
+	var r Result
+	d := &Document{URL: mustParse(t, docURL), MediaType: "text/html", Body: []byte(body.String()), Header: http.Header{"Content-Security-Policy": {"report-uri . /csp"}}}
+	require.NoError(t, e.Document(d, Options{Resources: true, Forms: true, Named: true}, &r))
+	named := 0
+	for _, l := range r.Links {
+		if strings.HasPrefix(l.URL.Path(), "/api/") {
+			named++
+		}
+	}
+	require.Equal(t, []int{4 * maxNamed, maxNamed}, []int{len(r.Links), named})
 }

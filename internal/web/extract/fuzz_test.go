@@ -25,6 +25,7 @@ func FuzzPage(f *testing.F) {
 		`<style>@import "a";b{c:url(d)}</style><p style="e:url(f)" data-href="g/h"><form><input name=i><select name=j><option>k</form><iframe srcdoc="<a href=l>">`,
 		`<svg xmlns:xlink="x"><use xlink:href="m"/><link rel=alternate hreflang=n href=o></svg>`, `{"start_url":"p"}`,
 		`<a href="` + "\t" + `javascript:x"><a href="mailto:x"><a href="http://[">`, `<table><td>a<td>b<textarea><a href=x>`,
+		`<meta http-equiv=Content-Security-Policy content="report-uri . ? .. /csp"><script>fetch("/api/x")</script>`,
 	} {
 		f.Add([]byte(page), "text/html", "", "", uint8(3))
 		f.Add([]byte(page), "application/xhtml+xml", "latin1", "<x>; rel=next, noindex", uint8(255))
@@ -41,7 +42,7 @@ func FuzzPage(f *testing.F) {
 		h := []string{header}
 		d := &Document{
 			URL: base, MediaType: mediaType, Charset: declared, Body: body,
-			Header: http.Header{"Link": h, "X-Robots-Tag": h, "Refresh": h, "Content-Language": h},
+			Header: http.Header{"Link": h, "X-Robots-Tag": h, "Refresh": h, "Content-Language": h, "Content-Security-Policy": h},
 		}
 		var fresh Extractor
 		var r, again Result

@@ -55,8 +55,8 @@ func (e *Extractor) namedIn(s []byte, prose bool) {
 			return
 		}
 		from, to, ok := namedAt(s, i, i+slash, prose)
-		if i = to; ok && e.mention(s[from:to]) {
-			e.mentions++
+		if i = to; ok {
+			e.mention(s[from:to])
 		}
 	}
 }
@@ -122,24 +122,26 @@ func inProse(s []byte) bool {
 
 var extensions = strings.Fields("html htm xhtml shtml php phtml asp aspx jsp jspx do action cgi pl cfm json xml txt md csv pdf doc docx xls xlsx ppt pptx rtf odt zip gz tgz bak old sql log js css svg png jpg jpeg gif webp ico mp3 mp4")
 
-// mention adds a text that has the form of a URL, if the URL is on the document's own site. It reports whether it is.
-func (e *Extractor) mention(ref []byte) bool {
+// mention adds a text that has the form of a URL, if it is one of the document's own site. It counts only URLs that the
+// document does not name as a link, and adds at most maxNamed of them.
+func (e *Extractor) mention(ref []byte) {
 	ref = bytes.TrimRight(ref, ".,;:!?")
-	if ref[len(ref)-1] == ')' && bytes.IndexByte(ref, '(') < 0 {
+	if bytes.HasSuffix(ref, []byte(")")) && bytes.IndexByte(ref, '(') < 0 {
 		ref = bytes.TrimRight(ref, ").,;:!?")
 	}
 	if bytes.IndexByte(ref, '\\') >= 0 {
 		ref = bytes.ReplaceAll(ref, []byte(`\`), nil)
 	}
-	if !e.opts.Budget.SpendText(len(ref) + len(e.links.base.String())) {
-		return false
+	if len(ref) == 0 || e.mentions >= maxNamed || !e.opts.Budget.SpendText(len(ref)+len(e.links.base.String())) {
+		return
 	}
 	u, err := e.links.base.ResolveBytes(ref)
 	if err != nil || scope.SiteOf(u) != scope.SiteOf(e.links.doc) {
-		return false
+		return
 	}
+	known := len(e.links.pending)
 	e.links.add(mentioned, ref)
-	return true
+	e.mentions += len(e.links.pending) - known
 }
 
 // namedByHeader adds URLs in header fields other than Link and Refresh.
