@@ -1,10 +1,11 @@
-// Package chunk cuts a file of Markdown into chunks for search and for language models.
+// Package chunk cuts a Markdown file into chunks for search and for language models.
 //
-// A chunk is a run of bytes of the file: it says where it begins and ends, which headings it stands under, and about how
-// many tokens it has. Chunks stand one behind the other: those of a file, put together, are what comes behind its head,
-// byte for byte. Cuts are made where they hurt least: between sections, between blocks, between rows of a table or lines
-// of code, between sentences, between words. A chunk that goes on with a table has the table's header once more at its
-// beginning, and Repeats says how long that is. Small neighbours, which are peers or one below the other, become one chunk.
+// A chunk is a range of bytes of the file. It says where it begins and ends, which headings it stands under, and about
+// how many tokens it has. Chunks are adjacent: together they are exactly what follows the head of the file, byte for
+// byte. Cuts are made where they do least harm: between sections, between blocks, between rows of a table or lines of
+// code, between sentences, between words. A chunk that continues a table repeats the table's header at its beginning,
+// and Repeats is the length of that. Small neighbors become one chunk if they stand under the same heading or one of
+// them stands below the other.
 package chunk
 
 import (
@@ -14,13 +15,13 @@ import (
 	"unicode/utf8"
 )
 
-// DefaultTokens is how many tokens a chunk has at most unless somebody says otherwise: what common models for embeddings take.
+// DefaultTokens is the default for the most tokens of a chunk: what common embedding models accept.
 const DefaultTokens = 512
 
-// MinTokens is the least that chunks can be asked to have.
+// MinTokens is the smallest bound of a chunk's tokens that can be set.
 const MinTokens = 16
 
-// Chunk is a part of a file. Start and End count bytes from the beginning of the file, its head included.
+// Chunk is a part of a file. Start and End count bytes from the beginning of the file, including its head.
 type Chunk struct {
 	URL      string   `json:"url"`
 	File     string   `json:"file,omitempty"`
@@ -33,7 +34,7 @@ type Chunk struct {
 	Text     string   `json:"text"`
 }
 
-// Tokens is about how many tokens a text has: one for four ASCII characters, and one for each other.
+// Tokens estimates the number of tokens of a text: one for four ASCII characters, and one for each other character.
 func Tokens(text string) int {
 	ascii, other := 0, 0
 	for i := range len(text) {
@@ -47,8 +48,8 @@ func Tokens(text string) int {
 	return (ascii+3)/4 + other
 }
 
-// Split cuts a file into chunks of at most so many tokens. A repeated header comes on top if it has a quarter of that at
-// most, and is left out otherwise.
+// Split cuts a file into chunks of at most that many tokens. A repeated table header counts as well; it is left out if
+// it would take more than a quarter of the tokens.
 func Split(file, url string, tokens int) []Chunk {
 	tokens = max(tokens, MinTokens)
 	name, titled := Name(url), title(file)
@@ -79,8 +80,8 @@ func Split(file, url string, tokens int) []Chunk {
 	return chunks
 }
 
-// join is the path of two neighbours in one chunk, and whether they may be in one: they stand under the same headings, one
-// stands below the other, or both are peers.
+// join returns the path of headings of two neighbors in one chunk, and whether they may be in one: if they stand under
+// the same headings, if one stands below the other, or if their last headings are siblings.
 func join(a, b []string) ([]string, bool) {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
@@ -89,7 +90,7 @@ func join(a, b []string) ([]string, bool) {
 	return a[:n:n], n >= max(len(a), len(b))-1 && (n > 0 || len(a)+len(b) == 0)
 }
 
-// Body is where the text of a file begins, behind the head in YAML if there is one.
+// Body returns where the text of a file begins: behind its YAML head, if there is one.
 func Body(file string) int {
 	if !strings.HasPrefix(file, "---\n") {
 		return 0
@@ -112,7 +113,7 @@ func title(file string) string {
 	}
 	line, _, _ = strings.Cut(line, "\n")
 	var s string
-	_ = json.Unmarshal([]byte(line), &s) // empty if somebody else wrote it
+	_ = json.Unmarshal([]byte(line), &s) // empty if another program wrote the head
 	return s
 }
 
@@ -122,7 +123,7 @@ func AppendLines(dst []byte, chunks []Chunk) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	for i := range chunks {
-		_ = e.Encode(&chunks[i]) // texts and numbers
+		_ = e.Encode(&chunks[i]) // cannot fail for strings and numbers
 	}
 	return append(dst, b.Bytes()...)
 }

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	maxSegment = 80  // bytes of a file's name without its ending, which every file system bears
+	maxSegment = 80  // bytes of a path segment without its ending; every file system supports that
 	maxName    = 200 // bytes of a path
-	hashed     = 8   // hex digits that tell names apart
+	hashed     = 8   // hex digits of the hash that distinguishes names
 )
 
-// Name is the path of the file for a URL, with slashes: host/path.md. It is the same for the same URL, and another for
-// another, on file systems that take upper case for lower too. It stays below the directory it is put in, whatever the URL is.
-// A URL whose path cannot stand as it is has a hash in its name.
+// Name returns the path of the file for a URL, with slashes: host/path.md. The same URL always has the same name, and
+// different URLs have different names, also on file systems that ignore case. The path stays below its directory,
+// whatever the URL is. If the path of the URL cannot be used as it is, the name contains a hash.
 func Name(at string) string {
 	u, err := url.Parse(at)
 	if err != nil || u.Host == "" {
@@ -25,7 +25,7 @@ func Name(at string) string {
 	}
 	host, plain := segment(strings.ReplaceAll(u.Host, ":", "_"))
 	if host = cmp.Or(host, "page"); u.Port() != "" && u.Scheme == "https" {
-		host += "_https" // http has the shorter name, as machines of developers have it on other ports
+		host += "_https" // http has the shorter name, as it is the usual scheme on other ports
 	}
 	p := u.EscapedPath()
 	plain = plain && u.RawQuery == "" && !u.ForceQuery && (u.Scheme == "https" || u.Port() != "") && !strings.Contains(u.Hostname(), "_")
@@ -55,7 +55,7 @@ func Name(at string) string {
 	return host + "/" + path.Join(parts...) + "-" + hex.EncodeToString(sum[:hashed/2]) + ".md"
 }
 
-// segment is a name of a file that every file system bears, and whether that is the text itself.
+// segment returns a file name that every file system supports, and whether it equals s.
 func segment(s string) (name string, same bool) {
 	name = strings.Map(func(r rune) rune {
 		switch {
@@ -70,7 +70,7 @@ func segment(s string) (name string, same bool) {
 	return cmp.Or(name, "_"), name == s
 }
 
-// reserved are names of devices on Windows.
+// reserved are the names of devices on Windows.
 var reserved = map[string]bool{
 	"con": true, "prn": true, "aux": true, "nul": true, "com1": true, "com2": true, "com3": true, "com4": true, "com5": true, "com6": true, "com7": true,
 	"com8": true, "com9": true, "lpt1": true, "lpt2": true, "lpt3": true, "lpt4": true, "lpt5": true, "lpt6": true, "lpt7": true, "lpt8": true, "lpt9": true,

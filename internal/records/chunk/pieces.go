@@ -6,20 +6,20 @@ import (
 	"unicode/utf8"
 )
 
-// piece is a run of bytes that is not cut any more.
+// piece is a range of bytes that is not cut further.
 type piece struct {
 	start, end, tokens int
 	path               []string
 	repeats            string
-	heading            bool // it is one, and nothing else
+	heading            bool // the piece is a heading and nothing else
 }
 
-// cutter goes through a file block by block.
+// cutter cuts a file block by block.
 type cutter struct {
 	file   string
-	tokens int // of a piece at most
+	tokens int // the most tokens of a piece
 	path   []string
-	levels []int // of the headings of path
+	levels []int // levels of the headings of path
 	pieces []piece
 }
 
@@ -33,8 +33,8 @@ func pieces(file string, at, tokens int) []piece {
 	return c.pieces
 }
 
-// blockEnd is where the block at a position ends, the blank lines behind it included. A heading is a block, and code
-// between fences is one.
+// blockEnd returns where the block at a position ends, including the blank lines behind it. A heading is a block of its
+// own, and so is code between fences.
 func blockEnd(file string, at int) int {
 	first := true
 	fence := ""
@@ -89,7 +89,7 @@ func level(line string) int {
 	return n
 }
 
-// maxHeading bounds a heading in a path, in bytes.
+// maxHeading bounds the length of a heading in a path, in bytes.
 const maxHeading = 200
 
 func (c *cutter) block(start, end int) {
@@ -151,8 +151,8 @@ func (c *cutter) lines(start, end int, header string) {
 	cut(end)
 }
 
-// fitting is how much of a text has at most so many tokens, up to the end of a sentence or a word if there is one in its
-// second half; at least one character.
+// fitting returns the length of the longest beginning of text with at most that many tokens, shortened to the end of a
+// sentence or word if there is one in its second half. It is at least one character.
 func fitting(text string, tokens int) int {
 	ascii, other, end := 0, 0, 0
 	for i, r := range text {
@@ -165,7 +165,7 @@ func fitting(text string, tokens int) int {
 			break
 		}
 		end = i + utf8.RuneLen(r)
-		if r == utf8.RuneError { // of one byte, or itself
+		if r == utf8.RuneError { // an invalid byte, or U+FFFD itself
 			_, n := utf8.DecodeRuneInString(text[i:])
 			end = i + n
 		}
@@ -181,7 +181,7 @@ func fitting(text string, tokens int) int {
 	return end
 }
 
-// add adds a piece. A heading is cut off what stands below it only if that does not fit.
+// add adds a piece. A heading is joined with what stands below it if that fits.
 func (c *cutter) add(start, end int, repeats string) {
 	p := piece{start: start, end: end, path: c.path, repeats: repeats, tokens: Tokens(repeats) + Tokens(c.file[start:end])}
 	if i := len(c.pieces) - 1; i >= 0 && c.pieces[i].heading && c.pieces[i].tokens+p.tokens <= c.tokens {

@@ -1,28 +1,29 @@
-// Package merge makes one file of the records of several, in which each URL is once.
+// Package merge merges the records of several files into one file that has each URL once.
 //
-// The processes of a fleet write a file each, and a URL whose process was killed behind its record is fetched again
-// by another one: at least once, and never less. So a URL may have several records, which this package makes one of.
+// Each process of a fleet writes a file of its own. If a process is killed after it has written a record and before the
+// URL counts as done, another process fetches the URL again: every URL is fetched at least once. So a URL may have
+// several records, and this package selects one of them.
 //
 // # Which record counts
 //
-// Of the records of a URL the one of the highest class counts: a success (a whole answer of 2xx or 3xx), another
-// whole answer that says something of the page (4xx but 408, 425 and 429), an answer that is trouble of the server or
-// not whole, a request without an answer, no request at all. Of one class the one that was sent last, of one time the
-// one with more tries before it, and of those the one whose line has the larger hash. [Config.Newest] leaves the
-// class out. In a list of URLs all are the same.
+// Of the records of a URL, the one of the highest class counts. From highest to lowest the classes are: success (a
+// whole response of 2xx or 3xx); another whole response that says something about the page (4xx except 408, 425 and
+// 429); a response that shows trouble of the server or is not whole; a request without a response; no request. Within a
+// class, the one that was sent last counts; at the same time, the one with more attempts; then the one whose line has
+// the larger hash. [Config.Newest] ignores the class. In a list of URLs all records are equal.
 //
-// # The laws
+// # Properties
 //
-// Which records a merge has does not depend on the order of the files, nor on how they were merged before: it
-// commutes, associates and is idempotent. Lines are copied byte by byte, in the order of the files and of the lines
-// in them, so a merge merged again is the same file.
+// Which records the result has does not depend on the order of the files, nor on how they were merged before: merging
+// is commutative, associative and idempotent. Lines are copied byte by byte, in the order of the files and of the lines
+// in them, so merging a result again gives the same file.
 //
-// # How
+// # Method
 //
-// Files are read twice. The first reading notes 48 bytes of each record, its URL as two hashes under keys of this
-// run, sorts them in memory or, beyond [Config.Memory], in runs on disk, and keeps a bit of each record: it is the
-// one that counts. The second copies these. Two URLs are taken for one with a probability of n² in 2¹²⁹. Of indexes
-// of archives (CDXJ) every capture stays.
+// Files are read twice. The first reading keeps 48 bytes of each record, with its URL as two hashes under keys of this
+// run. It sorts them in memory or, beyond [Config.Memory], in runs on disk, and keeps one bit per record: whether it
+// counts. The second reading copies the records that count. The probability that two of n URLs are confused is n² in
+// 2¹²⁹. In indexes of archives (CDXJ) every capture stays.
 //
 // Functions may be called by several goroutines at once, with different outputs.
 package merge
@@ -41,49 +42,49 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// Config says how records are merged. The zero Config is ready to use.
+// Config configures how records are merged. The zero Config is ready to use.
 type Config struct {
-	// Newest has the record that was sent last count, whatever it says: for rounds of a crawl, of which the last one
-	// knows what is gone. False: see the package comment.
+	// Newest selects the record that was sent last, whatever it says. This is for rounds of a crawl, of which the last
+	// one knows what is gone. False: see the package comment.
 	Newest bool
-	// SkipDamaged passes over lines that are no records, up to 1,048,576 of each file, and counts them. False: the
-	// first is an error. The last line of a file, if it is cut off, is always passed over.
+	// SkipDamaged skips lines that are no records, up to 1,048,576 per file, and counts them. False makes the first
+	// such line an error. The last line of a file is always skipped if it is cut off.
 	SkipDamaged bool
-	// Memory bounds what is sorted at a time, in bytes. Zero means 64 MiB.
+	// Memory bounds the memory of sorting, in bytes. Zero means 64 MiB.
 	Memory int64
-	// TempDir is where the rest goes. Empty: the system's directory for such files.
+	// TempDir is the directory for what exceeds Memory. Empty means the system's directory for temporary files.
 	TempDir string
 	// MaxLine is the longest line, in bytes. Zero means 256 MiB.
 	MaxLine int
-	// Progress, if set, is told now and then how many bytes of how many were read, of both readings together.
+	// Progress, if set, is called now and then with how many bytes of how many were read, in both readings together.
 	Progress func(done, total int64)
 }
 
-// Report is what a merge did.
+// Report says what a merge has done.
 type Report struct {
 	Format  sink.Format `json:"format"`
 	Files   int         `json:"files"`
-	Read    int64       `json:"read"`              // records
-	Written int64       `json:"written"`           // of them, each of another URL
-	Damaged int64       `json:"damaged,omitempty"` // lines that were passed over
+	Read    int64       `json:"read"`              // records that were read
+	Written int64       `json:"written"`           // records that were written, each of another URL
+	Damaged int64       `json:"damaged,omitempty"` // lines that were skipped
 	Cut     []string    `json:"cut,omitempty"`     // files whose ends are cut off
 }
 
-// Merged is records whose first reading is done.
+// Merged holds files whose first reading is done. It must not be used by several goroutines at once.
 type Merged struct {
 	cfg     Config
 	report  Report
 	sources []*source
-	counts  []uint64 // a bit for each record: it counts
+	counts  []uint64 // one bit per record: whether it counts
 	total   int64    // bytes of both readings
 }
 
-// ErrNothing is returned if no file has a record.
+// ErrNothing is the error if no file has a record.
 var ErrNothing = errors.New("there are no records in any of the files")
 
-// Prepare reads the files for the first time: afterwards nothing can be wrong with them any more, and an output may
-// be begun. Files are regular ones, all of one format; errors are a [*DamageError], [ErrNothing], ctx's, or one of
-// the file system.
+// Prepare reads the files for the first time. If it succeeds, nothing is wrong with their contents, so that the output
+// can be opened. The files must be regular ones, all of the same format. The error is a [*DamageError], [ErrNothing],
+// that of ctx, or one of the file system.
 func Prepare(ctx context.Context, files []string, cfg Config) (*Merged, error) {
 	cfg.Memory = cmp.Or(cfg.Memory, 64<<20)
 	m := &Merged{cfg: cfg}
@@ -128,7 +129,7 @@ func (m *Merged) open(files []string) error {
 	return nil
 }
 
-// usualLine is a line without links, in bytes: a guess of how many there are.
+// usualLine is the size of a line without links, in bytes. It serves to guess how many lines there are.
 const usualLine = 400
 
 func (m *Merged) firstReading(ctx context.Context) error {
@@ -168,8 +169,8 @@ func (m *Merged) firstReading(ctx context.Context) error {
 	})
 }
 
-// each hands the lines of a file to take, but for the header of a table; before says how many bytes were read before
-// it.
+// each calls take with the lines of a file, without the header of a table. before is how many bytes were read before
+// the file.
 func (m *Merged) each(ctx context.Context, s *source, before int64, take func(recordfile.Line) error) error {
 	if s.format == "" {
 		return nil
@@ -194,12 +195,12 @@ func (m *Merged) each(ctx context.Context, s *source, before int64, take func(re
 	return err
 }
 
-// Report is what the merge has, as far as it has been read: of records once Prepare has returned, of an index once
-// Write has.
+// Report returns what the merge has read and written so far. For records it is complete when Prepare has returned, for
+// an index when Write has.
 func (m *Merged) Report() Report { return m.report }
 
-// Write reads the files for the second time and writes the records that count to w, CSV with a header line. An error
-// is w's, ctx's or the file system's; what was written then is not whole.
+// Write reads the files for the second time and writes the records that count to w; CSV gets a header line. The error
+// is that of w, of ctx or of the file system; the output is then incomplete.
 func (m *Merged) Write(ctx context.Context, w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	if m.report.Format == CDXJ {

@@ -20,21 +20,21 @@ type class uint8
 
 // The classes.
 const (
-	noRequest     class = iota // no request was made, as robots.txt refuses it
-	noResponse                 // there was no answer
-	serverTrouble              // an answer that is trouble of the server, or is not whole
-	answered                   // a whole answer that says something of the page: it is not there
+	noRequest     class = iota // no request was made, as robots.txt forbids it
+	noResponse                 // there was no response
+	serverTrouble              // a response that shows trouble of the server, or is not whole
+	answered                   // a whole response that says something about the page, such as that it does not exist
 	success                    // the page
 )
 
-// fact is what of a record decides whether it counts.
+// fact is the part of a record that decides whether it counts.
 type fact struct {
 	URL       string          `json:"url"`
 	Status    int             `json:"status"`
 	FetchedAt time.Time       `json:"fetched_at"`
 	Attempt   int             `json:"attempt"`
 	Error     json.RawMessage `json:"error"`
-	failed    bool            // it has an error
+	failed    bool            // the record has an error
 }
 
 func (f *fact) class() class {
@@ -52,21 +52,21 @@ func (f *fact) class() class {
 }
 
 type entry struct {
-	key     [2]uint64 // of its URL
-	rank    uint64    // class, then tries
+	key     [2]uint64 // hashes of the URL
+	rank    uint64    // class in the upper half, attempts in the lower half
 	at      int64     // Unix milliseconds
-	sum     uint64    // of the line
-	ordinal uint64    // among all records of all files
+	sum     uint64    // hash of the line
+	ordinal uint64    // number of the record among all records of all files
 }
 
-// entrySize is the size of an entry on disk, in bytes; in memory it is the same.
+// entrySize is the size of an entry in bytes, on disk and in memory.
 const entrySize = 48
 
-// keys are two hash functions that nobody outside knows, so that nobody can make URLs that hash alike.
+// keys are two hash functions that nobody outside can know, so that nobody can construct URLs with equal hashes.
 type keys [2]maphash.Seed
 
-// entry notes a record. The hash of its line must be the same in every run, as it decides which of two records counts
-// that are alike in all else.
+// entry makes the entry of a record. The hash of the line must be the same in every run, as it decides which of two
+// records counts that are equal in everything else.
 func (k *keys) entry(f *fact, line []byte, ordinal uint64, newest bool) entry {
 	e := entry{
 		key: [2]uint64{maphash.String(k[0], f.URL), maphash.String(k[1], f.URL)},
@@ -81,7 +81,7 @@ func (k *keys) entry(f *fact, line []byte, ordinal uint64, newest bool) entry {
 	return e
 }
 
-// compare orders entries by their URLs, and for one URL the one that counts first.
+// compare orders entries by URL; of one URL the entry that counts comes first.
 func compare(a, b entry) int {
 	return cmp.Or(
 		cmp.Compare(a.key[0], b.key[0]), cmp.Compare(a.key[1], b.key[1]),
@@ -90,26 +90,25 @@ func compare(a, b entry) int {
 	)
 }
 
-// leastEntries is how many are sorted in memory whatever the bound: fewer make more runs than can be open at once
-// with buffers worth having.
+// leastEntries is the least number of entries sorted in memory, whatever the bound. Fewer would make more runs than can
+// be open at once with buffers of useful size.
 const leastEntries = 64
 
-// runBuffer is what is read or written of a run at a time, in bytes.
+// runBuffer is how many bytes of a run are read or written at a time.
 const runBuffer = 64 << 10
 
-// sorter sorts entries in bounded memory. Those that have no room go to a file that nobody sees, in runs that are
-// sorted.
+// sorter sorts entries in bounded memory. Entries beyond the bound go to an unnamed file, in sorted runs.
 type sorter struct {
 	room int
-	dir  string // of the file
+	dir  string // directory of the file
 
 	held []entry
-	file *os.File // nil: all are in memory
-	runs []int64  // where in the file each begins, and the last one ends
+	file *os.File // nil means that all entries are in memory
+	runs []int64  // where in the file each run begins, and where the last one ends
 }
 
-// newSorter has room in memory at once for as many as are expected: a slice that grows to that is for a while there
-// twice.
+// newSorter allocates memory for the expected number of entries at once: a slice that grows would take twice the memory
+// for a while.
 func newSorter(memory int64, dir string, expected int64) *sorter {
 	room := max(memory/entrySize, leastEntries)
 	return &sorter{room: int(room), dir: dir, held: make([]entry, 0, min(room, expected))}
@@ -131,7 +130,7 @@ func (s *sorter) spill() (err error) {
 			return err
 		}
 		s.runs = []int64{0}
-		// Without a name it is gone with us, however we end. Where that cannot be, close removes it.
+		// Without a name the file vanishes with the process, however that ends. Where this fails, close removes it.
 		_ = os.Remove(s.file.Name())
 	}
 	slices.SortFunc(s.held, compare)
@@ -154,7 +153,7 @@ func (s *sorter) spill() (err error) {
 	return nil
 }
 
-// each hands all entries out in order. Nothing can be added afterwards.
+// each calls take with all entries in order. Nothing can be added afterwards.
 func (s *sorter) each(take func(entry)) error {
 	if s.file == nil {
 		slices.SortFunc(s.held, compare)
@@ -181,7 +180,7 @@ func (s *sorter) each(take func(entry)) error {
 func (s *sorter) close() {
 	if s.file != nil {
 		_ = s.file.Close()
-		_ = os.Remove(s.file.Name()) // mostly it is gone
+		_ = os.Remove(s.file.Name()) // usually it is removed already
 	}
 }
 
@@ -203,9 +202,9 @@ func (r *run) next() (more bool, err error) {
 	return true, nil
 }
 
-// inOrder hands sorted sources out as often as they have a next item, that with the least first.
+// inOrder merges sorted sources: it calls take with the source that has the least item, as long as there is one.
 func inOrder[S interface{ next() (bool, error) }](sources []S, compare func(a, b S) int, take func(S) error) error {
-	var open []S // sorted: they are few
+	var open []S // sorted; there are few
 	advance := func(s S) error {
 		more, err := s.next()
 		if more {

@@ -17,22 +17,22 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink/warc"
 )
 
-// CDXJ is the format of an index of archives; those of records are package sink's.
+// CDXJ is the format of an index of archives. Package sink has the formats of records.
 const CDXJ sink.Format = "cdxj"
 
 const (
-	maxDamaged = 1 << 20 // lines of a file that are passed over: beyond that it is another file
-	maxIndexes = 500     // that are read at a time, each with a file and a buffer
+	maxDamaged = 1 << 20 // damaged lines that are skipped per file; a file with more is not what it seems
+	maxIndexes = 500     // indexes that are read at the same time, each with an open file and a buffer
 )
 
 var (
-	packed      = []string{"", ".gz", ".zst"} // what may stand behind the ending of a file
+	packed      = []string{"", ".gz", ".zst"} // endings of compression, behind that of the format
 	errNoIndex  = errors.New("it is no line of an index")
 	errUnsorted = errors.New("it belongs above the line before it: sort the file bytewise, by 'LC_ALL=C sort'")
 )
 
-// Files is the files that paths name. A directory stands for the files of records in it, by the endings of their
-// names, or if it has none for its indexes of archives, and not for what is in directories below.
+// Files returns the files that paths name, each once. A directory stands for the files of records in it, by the endings
+// of their names, or if it has none for its indexes of archives; its subdirectories are ignored.
 func Files(paths []string) ([]string, error) {
 	var files []string
 	for _, path := range paths {
@@ -55,7 +55,7 @@ func Files(paths []string) ([]string, error) {
 			return nil, err
 		}
 		if slices.ContainsFunc(infos, func(other os.FileInfo) bool { return os.SameFile(info, other) }) {
-			files[i] = "" // given twice, as by a directory and a file in it
+			files[i] = "" // given twice, for example by a directory and a file in it
 		}
 		infos = append(infos, info)
 	}
@@ -101,12 +101,12 @@ func filesIn(dir string) ([]string, error) {
 
 type source struct {
 	path    string
-	format  sink.Format // empty: there is nothing in it
-	header  []byte      // of a table
+	format  sink.Format // empty means that the file has no content
+	header  []byte      // header line of a table
 	table   *recordfile.Table
-	size    int64          // of what is read, as it lies
-	bad     map[int64]bool // lines to pass over
-	damaged int64          // of them, those that are whole
+	size    int64          // bytes that are read, as stored
+	bad     map[int64]bool // numbers of the lines to skip
+	damaged int64          // how many of them are whole
 	cut     bool           // the last line, or the compressed file, was cut off
 }
 
@@ -121,7 +121,7 @@ func open(path string) (*source, error) {
 		return nil, fmt.Errorf("%s is a pipe or a device, and files are read twice: give a file", path)
 	}
 	head, err := r.Peek(min(64<<10, r.Reader.Size()))
-	s.cut = recordfile.CutOff(err) // in which case the second reading may see nothing at all
+	s.cut = recordfile.CutOff(err) // the second reading may then see no line at all
 	line, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte("\n"))
 	line = bytes.TrimSpace(line)
 	spec := sink.ByStart(line)
@@ -144,7 +144,7 @@ func open(path string) (*source, error) {
 	return s, nil
 }
 
-// DamageError is a line that is no record.
+// DamageError is the error about a line that is no record.
 type DamageError struct {
 	Path string
 	Line int64 // from 1
@@ -157,11 +157,11 @@ func (e *DamageError) Error() string {
 
 func (e *DamageError) Unwrap() error { return e.Err }
 
-// pass passes over a line that is no record, if that may be.
+// pass records a line that is no record, to be skipped. It returns an error if such a line must not be skipped.
 func (s *source) pass(l recordfile.Line, err error, skip bool) error {
 	s.bad[l.Number] = true
 	if !l.Whole {
-		s.cut = true // a process was killed as it wrote
+		s.cut = true // a process was killed while it wrote the line
 		return nil
 	}
 	if s.damaged++; !skip {
@@ -173,8 +173,8 @@ func (s *source) pass(l recordfile.Line, err error, skip bool) error {
 	return nil
 }
 
-// parse reads what decides whether a record counts. Of a line of text that is cut off, what is there may be half of
-// what was to be.
+// parse reads what decides whether a record counts. A line of a text format that is cut off is an error, as its content
+// may be incomplete.
 func (s *source) parse(l recordfile.Line) (f fact, err error) {
 	switch {
 	case s.format != sink.JSONL && !l.Whole && !l.Long:
@@ -195,8 +195,8 @@ func (s *source) parse(l recordfile.Line) (f fact, err error) {
 	return f, err
 }
 
-// writeIndex merges indexes of archives, which are sorted, into one that is, without lines that are there twice.
-// Every capture stays: a reader of archives picks one by its time.
+// writeIndex merges sorted indexes of archives into one sorted index, without duplicate lines. Every capture stays: a
+// reader of archives selects one by its time.
 func (m *Merged) writeIndex(ctx context.Context, out *bufio.Writer) error {
 	if len(m.sources) > maxIndexes {
 		return fmt.Errorf("%d indexes are more than the %d that can be merged at once: merge parts of them, and then these", len(m.sources), maxIndexes)
@@ -225,7 +225,7 @@ func (m *Merged) writeIndex(ctx context.Context, out *bufio.Writer) error {
 			for _, x := range all {
 				done += x.r.Done()
 			}
-			m.cfg.Progress(done, m.total/2) // they are read once
+			m.cfg.Progress(done, m.total/2) // indexes are read only once
 		}
 		if m.report.Written > 0 && bytes.Equal(last, x.line) {
 			return nil
@@ -248,7 +248,7 @@ type index struct {
 	r       *recordfile.Reader
 	maxLine int
 	line    []byte
-	cut     bool
+	cut     bool // the last line, or the compressed file, is cut off
 }
 
 func (x *index) next() (more bool, err error) {

@@ -1,11 +1,11 @@
-// Package recordfile reads the lines of files that crawls have written, as they are or compressed with gzip or
-// Zstandard, whatever has become of their ends.
+// Package recordfile reads the lines of files that crawls have written, plain or compressed with gzip or Zstandard,
+// even if their ends are missing.
 //
-// A file may be written on while it is read, and may be larger than the memory: [Open] looks at what is there at
-// first and at nothing beyond, and [Reader.Each] holds one line at a time. A process that was killed leaves half a
-// line, or half a compressed file; both are told as such and are no errors.
+// A file may be written while it is read, and may be larger than the memory: [Open] determines how much is there, and
+// the Reader reads nothing beyond; [Reader.Each] holds one line at a time. A killed process leaves half a line, or half
+// a compressed file; both are reported as such and are no errors.
 //
-// A Reader, and a Table, has one user at a time.
+// A Reader and a Table must not be used by several goroutines at once.
 package recordfile
 
 import (
@@ -28,17 +28,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// DefaultMaxLine is the longest line that is read unless a caller says otherwise, in bytes: a page with its body has
-// a line of four thirds of that.
+// DefaultMaxLine is the default for the longest line that is read, in bytes. The line of a page with its body takes
+// four thirds of the body's size.
 const DefaultMaxLine = 256 << 20
 
 const bufferSize = 256 << 10
 
-// Reader is a file that is being read, unpacked if it is compressed.
+// Reader reads a file, and decompresses it if it is compressed.
 type Reader struct {
 	*bufio.Reader
-	Size    int64 // bytes of the file as it lies that are read; zero of what has no size
-	Regular bool  // false of pipes and devices, which cannot be read twice
+	Size    int64 // bytes of the file, as stored, that are read; zero if it has no size
+	Regular bool  // false for pipes and devices, which cannot be read twice
 
 	path    string
 	file    *os.File
@@ -50,7 +50,7 @@ type Reader struct {
 	cut     bool
 }
 
-// Counter counts what is read of its Reader.
+// Counter counts the bytes that are read from its Reader.
 type Counter struct {
 	io.Reader
 	N int64 // bytes
@@ -62,8 +62,8 @@ func (c *Counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Open opens a file. Of a regular one no more than size bytes are read, as it lies; zero means those that it has now.
-// A byte order mark is passed over. An error is one of the file system, or of a header that is damaged.
+// Open opens a file. Of a regular file at most size bytes, as stored, are read; zero means its present size. A byte
+// order mark is skipped. An error is one of the file system, or about a damaged header of compression.
 func Open(path string, size int64) (*Reader, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -80,21 +80,21 @@ func Open(path string, size int64) (*Reader, error) {
 			r.Size = info.Size()
 		}
 		r.counted.Reader = io.LimitReader(f, r.Size)
-		room = int(min(max(4*r.Size, 4<<10), bufferSize)) // of a small file a large buffer is most of the work
+		room = int(min(max(4*r.Size, 4<<10), bufferSize)) // for a small file, a large buffer would be most of the work
 	}
 	r.Reader = bufio.NewReaderSize(r.counted, room)
 	if err := r.unpacked(room); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
 	}
 	if mark, _ := r.Peek(3); string(mark) == "\xef\xbb\xbf" {
-		_, _ = r.Discard(3) // it is there
+		_, _ = r.Discard(3) // cannot fail: Peek has buffered it
 	}
 	return r, nil
 }
 
-// unpacked puts what unpacks in front of a file that is compressed.
+// unpacked puts a decompressor in front of a file that is compressed.
 func (r *Reader) unpacked(room int) error {
-	magic, _ := r.Peek(4) // a shorter file is none of them
+	magic, _ := r.Peek(4) // a shorter file is not compressed
 	switch {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
 		gz, err := gzip.NewReader(r.Reader)
@@ -103,7 +103,7 @@ func (r *Reader) unpacked(room int) error {
 		}
 		r.Reader = bufio.NewReaderSize(gz, room)
 	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		// One goroutine of ours: the decoder starts others otherwise.
+		// No concurrency: otherwise the decoder would start goroutines.
 		zr, err := zstd.NewReader(r.Reader, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return err
@@ -113,10 +113,10 @@ func (r *Reader) unpacked(room int) error {
 	return nil
 }
 
-// Done is how many bytes of the file as it lies were read so far.
+// Done returns how many bytes of the file, as stored, were read so far.
 func (r *Reader) Done() int64 { return r.counted.N }
 
-// Close gives the file up.
+// Close closes the file.
 func (r *Reader) Close() error {
 	if r.unpack != nil {
 		r.unpack.Close()
@@ -126,14 +126,14 @@ func (r *Reader) Close() error {
 
 // Line is one line of a file.
 type Line struct {
-	Text   []byte // without space around it, but for tabs at its end; valid until the next one is read
+	Text   []byte // without surrounding space, except tabs at its end; valid until the next line is read
 	Number int64  // from 1
-	Whole  bool   // it has its line feed
-	Long   bool   // it was longer than the bound, and has no text
+	Whole  bool   // it ends with a line feed
+	Long   bool   // it was longer than the bound, and Text is empty
 }
 
-// Next is the next line that is not empty. Of one that is longer than maxLine bytes, zero being [DefaultMaxLine],
-// there is no text. The error is io.EOF at the end, also where the file is cut off: see [Reader.Cut].
+// Next returns the next line that is not empty. A line of more than maxLine bytes has no text; zero means
+// [DefaultMaxLine]. The error is io.EOF at the end, also if the file is cut off: see [Reader.Cut].
 func (r *Reader) Next(maxLine int) (Line, error) {
 	if maxLine <= 0 {
 		maxLine = DefaultMaxLine
@@ -165,7 +165,7 @@ func (r *Reader) Next(maxLine int) (Line, error) {
 	return Line{}, io.EOF
 }
 
-// line appends a line to buf, without what goes beyond limit, which it reports.
+// line appends a line to buf, without what exceeds limit, and reports whether anything did.
 func (r *Reader) line(buf []byte, limit int) (line []byte, long bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -180,11 +180,11 @@ func (r *Reader) line(buf []byte, limit int) (line []byte, long bool, err error)
 	}
 }
 
-// Cut reports whether a compressed file was found to end too early, or to go on with something else.
+// Cut reports whether a compressed file ended too early, or continued with something else.
 func (r *Reader) Cut() bool { return r.cut }
 
-// Each hands every line of [Reader.Next] to take, until that returns an error, which is then that of Each; others are
-// ctx's and the file system's.
+// Each calls take with every line of [Reader.Next], until take returns an error, which Each then returns. Other errors
+// are those of ctx and of the file system.
 func (r *Reader) Each(ctx context.Context, maxLine int, take func(Line) error) error {
 	for {
 		line, err := r.Next(maxLine)
@@ -202,8 +202,8 @@ func (r *Reader) Each(ctx context.Context, maxLine int, take func(Line) error) e
 	}
 }
 
-// CutOff reports whether an error of reading is that a compressed file ends too early, or goes on with something
-// else, and none of the disk.
+// CutOff reports whether an error of reading means that a compressed file ends too early, or continues with something
+// else, and is not an error of the disk.
 func CutOff(err error) bool {
 	return slices.ContainsFunc([]error{
 		io.ErrUnexpectedEOF, gzip.ErrChecksum, gzip.ErrHeader,
@@ -211,14 +211,15 @@ func CutOff(err error) bool {
 	}, func(e error) bool { return errors.Is(err, e) })
 }
 
-// What is wrong with lines that are no records.
+// Errors about lines that are no records.
 var (
 	ErrColumns = errors.New("it has not the columns of the first line")
 	ErrLong    = errors.New("it is too long")
 	ErrNoURL   = errors.New("it has no url")
 )
 
-// Decode reads a line into a record: its JSON into v, or if there is a table its cells, by cells.
+// Decode decodes a line into a record: without a table the line's JSON into v; with a table it reads the cells and
+// calls cells.
 func Decode(l Line, t *Table, v any, cells func()) error {
 	switch {
 	case l.Long:
@@ -233,17 +234,17 @@ func Decode(l Line, t *Table, v any, cells func()) error {
 	return t.err
 }
 
-// Table reads the lines of a table, one after another: no cell that a crawl writes has a line feed in it. Its cells
-// are found by the names of their columns.
+// Table reads the lines of a table one by one: no cell that a crawl writes contains a line feed. Cells are found by the
+// names of their columns.
 type Table struct {
 	columns map[string]int
 	in      bytes.Reader
 	csv     *csv.Reader
 	cells   []string
-	err     error // the first of a cell
+	err     error // the first error of a cell
 }
 
-// NewTable is the table with that first line. Columns that it must have, and has not, are an error.
+// NewTable returns a table with that header line. It is an error if a column of need is missing.
 func NewTable(header []byte, separator byte, need ...string) (*Table, error) {
 	t := &Table{columns: make(map[string]int)}
 	t.csv = csv.NewReader(&t.in)
@@ -261,7 +262,7 @@ func NewTable(header []byte, separator byte, need ...string) (*Table, error) {
 	return t, nil
 }
 
-// Read makes a line the one whose cells are asked for.
+// Read reads the cells of a line, which the other methods then return.
 func (t *Table) Read(line []byte) (err error) {
 	t.in.Reset(line)
 	t.err = nil
@@ -272,8 +273,8 @@ func (t *Table) Read(line []byte) (err error) {
 	return err
 }
 
-// Text is a copy of a cell, empty if there is no such column. The apostrophe that keeps a spreadsheet from taking it
-// for a formula goes.
+// Text returns a copy of a cell; empty if there is no such column. It removes the apostrophe that keeps a spreadsheet
+// from taking the cell for a formula.
 func (t *Table) Text(name string) string {
 	i, ok := t.columns[name]
 	if !ok {
@@ -283,10 +284,11 @@ func (t *Table) Text(name string) string {
 	if rest, ok := strings.CutPrefix(s, "'"); ok && strings.ContainsAny(rest[:min(1, len(rest))], "=+-@") {
 		s = rest
 	}
-	return strings.Clone(s) // or it would keep all of its line
+	return strings.Clone(s) // a substring would keep the whole line in memory
 }
 
-// Number is a cell; zero if it is empty, or no number, which [Decode] tells.
+// Number returns the number in a cell; zero if the cell is empty or no number. [Decode] returns an error in the second
+// case.
 func (t *Table) Number(name string) float64 {
 	s := t.Text(name)
 	if s == "" {
@@ -299,7 +301,7 @@ func (t *Table) Number(name string) float64 {
 	return v
 }
 
-// Time is the cell fetched_at; what is wrong with it [Decode] tells.
+// Time returns the time in the cell fetched_at. [Decode] returns an error if it is none.
 func (t *Table) Time() time.Time {
 	at, err := time.Parse(time.RFC3339, t.Text("fetched_at"))
 	if err != nil && t.err == nil {

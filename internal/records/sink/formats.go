@@ -17,32 +17,34 @@ const (
 	JSONL Format = "jsonl" // one JSON object per line
 	CSV   Format = "csv"   // a header line, then one line per record
 	URLs  Format = "urls"  // the URLs of pages fetched with success
-	WARC  Format = "warc"  // archives of exchanges, which package warc writes
-	// Markdown is a tree of files, which package tree writes; the records are the chunks of them, one JSON object per line.
+	WARC  Format = "warc"  // archives of exchanges, written by package warc
+	// Markdown is a tree of files, written by package tree; instead of records there are the chunks of the files, one
+	// JSON object per line.
 	Markdown Format = "markdown"
 )
 
-// Spec is what the program knows of a format.
+// Spec is what the program knows about a format.
 type Spec struct {
 	Format Format
-	// Endings are those of file names. The first is given to files that the program names. Empty: it is a directory.
+	// Endings are the endings of file names. Files that the program names get the first one. Empty means that the
+	// destination is a directory.
 	Endings []string
 	// Help says what is written, for docs/reference/records.md.
 	Help string
-	// Note stands behind the first ending in help. Empty: the ending says enough.
+	// Note follows the first ending in help texts. Empty means that the ending says enough.
 	Note string
-	// Complete formats hold all of a record. False: lists, texts and bodies are left out.
+	// Complete says that the format holds all of a record. False means that lists, texts and bodies are left out.
 	Complete bool
-	// Separator stands between the cells of a table, which begins with a line of column names and has a column for
-	// each of the user's fields. Zero: the format is no table.
+	// Separator separates the cells of a table, which begins with a line of column names and has a column for each of
+	// the user's fields. Zero means that the format is no table.
 	Separator byte
 
-	begins func(line []byte) bool                    // a file with this first line is of the format; nil for tables
+	begins func(line []byte) bool                    // whether a file with this first line is of the format; nil for tables
 	encode func(dst []byte, r *record.Record) []byte // appends a line, or nothing; nil for tables and archives
 }
 
-// formats is all that differs between formats: settings, help, sinks, merge, report and the messages about files read
-// it. A table with another separator is one more row.
+// formats contains all that differs between formats; settings, help, sinks, merge, report and the messages about files
+// use it. A table with another separator is one more entry.
 var formats = []Spec{
 	{
 		Format: JSONL, Endings: []string{".jsonl", ".ndjson", ".json"}, Complete: true,
@@ -73,10 +75,10 @@ var formats = []Spec{
 	},
 }
 
-// Formats are all formats.
+// Formats returns all formats.
 func Formats() []Spec { return slices.Clone(formats) }
 
-// find is the first format of which that is true; zero if there is none.
+// find returns the first format for which is returns true, or the zero Spec.
 func find(is func(Spec) bool) Spec {
 	if i := slices.IndexFunc(formats, is); i >= 0 {
 		return formats[i]
@@ -84,17 +86,18 @@ func find(is func(Spec) bool) Spec {
 	return Spec{}
 }
 
-// Spec is what is known of the format; empty stands for JSONL. Of one that does not exist it is zero.
+// Spec returns what is known about the format; an empty format means JSONL. For an unknown format it returns the zero
+// Spec.
 func (f Format) Spec() Spec {
 	return find(func(s Spec) bool { return s.Format == f || f == "" && s.Format == JSONL })
 }
 
-// ByEnding is the format of files whose names end so, in lower case; zero if there is none.
+// ByEnding returns the format of files with that ending, which must be in lower case; the zero Spec if there is none.
 func ByEnding(ending string) Spec {
 	return find(func(s Spec) bool { return slices.Contains(s.Endings, ending) })
 }
 
-// ByStart is the format of a file that begins with head; zero if it is none.
+// ByStart returns the format of a file that begins with head; the zero Spec if it is none.
 func ByStart(head []byte) Spec {
 	line, _, _ := bytes.Cut(bytes.TrimLeft(head, " \t\r\n"), []byte{'\n'})
 	if line = bytes.TrimSpace(line); len(line) == 0 {
@@ -108,7 +111,7 @@ func ByStart(head []byte) Spec {
 	})
 }
 
-// Ending is that of files that the program names. Empty: it is a directory.
+// Ending returns the ending of files that the program names. Empty means that the destination is a directory.
 func (s *Spec) Ending() string {
 	if len(s.Endings) == 0 {
 		return ""
@@ -116,19 +119,19 @@ func (s *Spec) Ending() string {
 	return s.Endings[0]
 }
 
-// Lines reports whether a file has one line for each record.
+// Lines reports whether files of the format have one line per record.
 func (s *Spec) Lines() bool { return s.encode != nil && len(s.Endings) > 0 || s.Separator != 0 }
 
-// Reportable reports whether records have what a report is made of.
+// Reportable reports whether records of the format contain what a report needs.
 func (s *Spec) Reportable() bool { return s.Complete || s.Separator != 0 }
 
-// ListOf is texts with commas between them, and with last before the last one.
+// ListOf joins texts with commas, and with last before the last one. There must be at least one text.
 func ListOf(texts []string, last string) string {
 	n := len(texts) - 1
 	return strings.Join(texts[:n], ", ") + last + texts[n]
 }
 
-// EndingList names the endings, with last before the last one: " or ".
+// EndingList joins the endings of the formats with commas, and with last, such as " or ", before the last one.
 func EndingList(last string) string {
 	var texts []string
 	for i := range formats {

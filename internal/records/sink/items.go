@@ -17,24 +17,24 @@ var _ record.ItemSink = (*Items)(nil)
 type ItemsConfig struct {
 	Config
 
-	// Kinds are those that it takes.
+	// Kinds are the kinds of items that the file takes.
 	Kinds []string
-	// Columns are those of a table: names of fields, and "page" for the URL of the page.
+	// Columns are the columns of a table: names of fields, and "page" for the URL of the page.
 	Columns []string
-	// Fields are the names of fields by kind, of which the summary says that items are without; more may come with items.
+	// Fields lists by kind the names of fields whose absence the summary reports; items may have others too.
 	Fields map[string][]string
 }
 
-// Items is a file of items, a [record.Extracted] a line. It takes no records. It is a [Writer] for the rest.
+// Items is a file of items, one [record.Extracted] per line. It ignores records. Otherwise it is a [Writer].
 type Items struct {
 	*Writer
 
 	kinds   []string
 	fields  map[string][]string
 	table   table
-	columns []string // nil: lines of JSON
+	columns []string // nil means lines of JSON
 
-	mu     sync.Mutex // over counts, which others ask for
+	mu     sync.Mutex // guards counts, which other goroutines read
 	counts map[string]*itemCount
 }
 
@@ -44,7 +44,7 @@ type itemCount struct {
 	order []string
 }
 
-// OpenItems opens a file for items, as [Open] does one for records.
+// OpenItems opens a file for items, as [Open] opens one for records.
 func OpenItems(path string, cfg ItemsConfig) (*Items, error) {
 	w, err := Open(path, cfg.whole())
 	if err != nil {
@@ -53,7 +53,7 @@ func OpenItems(path string, cfg ItemsConfig) (*Items, error) {
 	return cfg.around(w), nil
 }
 
-// NewItems is OpenItems for any writer, as [New] is Open.
+// NewItems is like OpenItems, for any writer.
 func NewItems(out interface{ Write([]byte) (int, error) }, cfg ItemsConfig) (*Items, error) {
 	w, err := New(out, cfg.whole())
 	if err != nil {
@@ -78,10 +78,10 @@ func (c *ItemsConfig) around(w *Writer) *Items {
 	return s
 }
 
-// Header is the first line of a table of these columns.
+// Header returns the header line of a table with these columns.
 func (c *ItemsConfig) Header() []byte { return c.whole().header() }
 
-// Write takes no records.
+// Write ignores the record.
 func (*Items) Write(*record.Record) error { return nil }
 
 // Takes implements [record.ItemSink].
@@ -116,7 +116,7 @@ func (s *Items) WriteItem(_ *record.Record, item record.Item) error {
 	return s.WriteLine(append(line, '\n'))
 }
 
-// pageColumn has the URL of the page, unless a field has that name.
+// pageColumn is the column for the URL of the page, unless a field has that name.
 const pageColumn = "page"
 
 func (s *Items) count(e *record.Extracted) {
@@ -137,10 +137,11 @@ func (s *Items) count(e *record.Extracted) {
 	}
 }
 
-// maxCounted bounds the fields that are counted.
+// maxCounted bounds the number of fields that are counted per kind.
 const maxCounted = 1000
 
-// Summary is what was written by this process, at any time and for any goroutine: a text for each kind: "120 of product, 3 without price".
+// Summary returns a text per kind about what this process has written, such as "120 of product, 3 without price". It is
+// safe for concurrent use.
 func (s *Items) Summary() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

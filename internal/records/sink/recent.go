@@ -11,30 +11,30 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// Last is what a crawl has dealt with last, the newest first.
+// Last is what a crawl has recorded last, the newest first.
 type Last struct {
-	Errors []Seen `json:"errors"` // at most 50: those that Snapshot.Errors counts
+	Errors []Seen `json:"errors"` // at most 50, of those that Snapshot.Errors counts
 	Pages  []Seen `json:"pages"`  // at most 20
 }
 
-// Seen is a record in short. Its texts are those of a stranger, cut to 300 bytes.
+// Seen is a short form of a record. Its texts may come from a server, and are cut to 300 bytes.
 type Seen struct {
 	At     time.Time `json:"at"`
 	URL    string    `json:"url"`
 	Title  string    `json:"title,omitempty"`
 	Status int       `json:"status,omitempty"`
-	Class  string    `json:"class,omitempty"` // of its error
+	Class  string    `json:"class,omitempty"` // class of its error
 	Error  string    `json:"error,omitempty"`
 }
 
 const (
 	recentErrors = 50
 	recentPages  = 20
-	// seenText is the longest text kept of a record, in bytes: two lines of a screen.
+	// seenText is the longest text kept of a record, in bytes: two lines on a screen.
 	seenText = 300
 )
 
-// Recent keeps the last records once somebody has asked for them, and until then nothing. The zero Recent is ready. It is
+// Recent keeps the last records, once Last has been called for the first time. The zero Recent is ready to use. It is
 // safe for concurrent use.
 type Recent struct {
 	wanted atomic.Bool
@@ -43,7 +43,7 @@ type Recent struct {
 	last Last
 }
 
-// Note keeps a record, if it is wanted.
+// Note keeps a record, if Last has been called.
 func (r *Recent) Note(rec *record.Record) {
 	if !r.wanted.Load() {
 		return
@@ -52,7 +52,7 @@ func (r *Recent) Note(rec *record.Record) {
 	_, failed := Counts(rec.Kind, rec.Status, rec.ErrorClass())
 	switch e := rec.Error; {
 	case e != nil && !failed:
-		return // it was left out
+		return // the URL was left out on purpose
 	case e != nil:
 		s.Class, s.Error = e.Class, cut(e.Message)
 	case failed:
@@ -67,7 +67,7 @@ func (r *Recent) Note(rec *record.Record) {
 	*list = slices.Insert((*list)[:min(len(*list), most-1)], 0, s)
 }
 
-// cut is a copy, so that it does not keep a whole page in memory.
+// cut returns a shortened copy of a text; a substring would keep a whole page in memory.
 func cut(text string) string {
 	if len(text) > seenText {
 		return strings.ToValidUTF8(text[:seenText], "") + "…"
@@ -75,7 +75,7 @@ func cut(text string) string {
 	return strings.Clone(text)
 }
 
-// Last are the last of them, from the first call on.
+// Last returns the last records since its first call.
 func (r *Recent) Last() Last {
 	r.wanted.Store(true)
 	r.mu.Lock()

@@ -1,28 +1,28 @@
-// Package sink writes what a crawl finds: one [Record] per URL, as JSON lines, CSV or a plain list of URLs.
+// Package sink writes what a crawl finds: one [record.Record] per URL, as JSON lines, CSV or a plain list of URLs.
 //
-// [Open] opens a file or standard output, [New] takes any writer, and [Formats] is what there is to choose from. Both
-// give a [*Writer], which is the [Sink] of this package. Records are buffered: they reach the file when 64 KiB have
-// gathered, at Flush and at Close.
+// [Open] opens a file or standard output, [New] takes any writer, and [Formats] lists the formats. Both return a
+// [*Writer], the sink of this package. Records are buffered; they are written to the file when 64 KiB have been
+// collected, at Flush and at Close.
 //
 // # The invariant
 //
-// A file holds whole lines. Only whole lines are handed to it, in one call per flush; should the system take only
+// A file contains whole lines. Only whole lines are written to it, in one call per flush. If the system writes only
 // part of them, a regular file is cut back to the last whole record. The error says how many records are in the file,
-// and every later call returns it again: after a gap nothing more is written. What has been flushed survives the end
-// of the process, however it ends; after Close it survives the machine's.
+// and every later call returns it again: after a gap nothing more is written. What has been flushed survives the end of
+// the process, whatever ends it; after Close it survives a crash of the machine.
 //
 // # The fields
 //
-// The tags of [Record] are the schema of a JSON line: url, kind, depth, fetched_at, attempt, bytes and wire_bytes are
-// always there, the rest is left out when empty. Times are RFC 3339 in UTC with milliseconds; durations are
-// milliseconds with up to three decimals. Whatever a server sent, a line is valid UTF-8, and valid JSON without raw
-// control, line or direction characters, so it can be shown on a terminal.
+// The tags of [record.Record] are the schema of a JSON line: url, kind, depth, fetched_at, attempt, bytes and
+// wire_bytes are always present, other fields are left out when empty. Times are RFC 3339 in UTC with milliseconds;
+// durations are milliseconds with up to three decimals. Whatever a server sent, a line is valid UTF-8, and valid JSON
+// without raw control, line or direction characters, so it can be shown on a terminal.
 //
-// A table (CSV) holds the scalar fields under a header line, and the user's fields behind them. A text that a
-// spreadsheet would take for a formula begins with an apostrophe there. The list of URLs has the pages that were
-// fetched with success.
+// A table (CSV) has a header line, the scalar fields, and behind them the user's fields. A text that a spreadsheet
+// would take for a formula begins with an apostrophe there. The list of URLs contains the pages that were fetched with
+// success.
 //
-// A Writer must not be used by two goroutines at once. It does not rotate.
+// A Writer must not be used by two goroutines at once. It does not rotate files.
 package sink
 
 import (
@@ -40,35 +40,35 @@ import (
 
 var _ record.Durable = (*Writer)(nil)
 
-// Existing says what to do with a file that is there already and not empty.
+// Existing says what to do with an existing file that is not empty.
 type Existing uint8
 
 // The ways with existing files.
 const (
-	Refuse    Existing = iota // fail, and leave it alone
-	Append                    // write behind what it holds: of archives alone
-	Overwrite                 // empty it first
-	Resume                    // cut it back to Config.Position, then write behind that
+	Refuse    Existing = iota // fail, and leave the file alone
+	Append                    // write behind its content; for archives only
+	Overwrite                 // truncate the file to zero first
+	Resume                    // truncate the file to Config.Position, then write behind that
 )
 
-// Config is how a destination is opened.
+// Config configures how a destination is opened.
 type Config struct {
-	// Format is one of the formats. Empty is JSONL.
+	// Format is one of the formats. Empty means JSONL.
 	Format Format
-	// Existing is what to do with a file that is not empty. Zero refuses it.
+	// Existing says what to do with a file that is not empty. Zero refuses it.
 	Existing Existing
-	// Position is where Resume goes on, in bytes: what Writer.Position returned when the state to resume from was
-	// saved. Zero is the beginning of the file.
+	// Position is where Resume continues, in bytes: what Writer.Position returned when the state to resume from was
+	// saved. Zero means the beginning of the file.
 	Position int64
-	// Records is how many records are before Position. It is only passed on, to Mark.
+	// Records is how many records precede Position. It is only added to the result of Mark.
 	Records int64
-	// Fields are the names of Record.Fields that CSV has columns for, in their order. The other formats have them all
-	// in any case.
+	// Fields are the names of Record.Fields for which CSV has columns, in that order. The other formats contain all of
+	// them in any case.
 	Fields []string
-	// Gzip compresses: each flush is a member of the file, so that it can be cut off there.
+	// Gzip compresses the file: each flush is a gzip member, so that the file can be cut off between flushes.
 	Gzip bool
 
-	columns []string // of a table of items; nil: those of records
+	columns []string // columns of a table of items; nil means those of records
 }
 
 func (c Config) header() []byte {
@@ -84,21 +84,22 @@ func (c Config) header() []byte {
 }
 
 const (
-	// flushSize is the text that gathers before it is written. Beyond 64 KiB a system call costs nothing compared
-	// with what it copies.
+	// flushSize is how many bytes of text are collected before they are written. Beyond 64 KiB the cost of a system
+	// call is negligible compared with that of copying.
 	flushSize = 64 << 10
-	// maxKept is the buffer that survives a flush; a record with the text of a large page may have made it larger.
+	// maxKept is the largest buffer that is kept after a flush; a record with the text of a large page may have made it
+	// larger.
 	maxKept = 1 << 20
 )
 
 var errClosed = errors.New("sink is closed")
 
-// WriteError says that a destination takes no more, and what it holds.
+// WriteError means that a destination can no longer be written, and says what it contains.
 type WriteError struct {
-	Path    string // as it was opened; "-" is standard output; empty for a plain writer
+	Path    string // path as it was opened; "-" is standard output, and empty a plain writer
 	Records int64  // whole records written by this Writer
-	Bytes   int64  // the size of what they take, with the header line
-	Err     error  // the system's word
+	Bytes   int64  // bytes of these records and of the header line
+	Err     error  // the system's error
 }
 
 func (e *WriteError) Error() string {
@@ -117,25 +118,25 @@ func (e *WriteError) Unwrap() error { return e.Err }
 
 // Writer is the sink of the formats that have a line for each record.
 type Writer struct {
-	append   func(dst []byte, r *record.Record) []byte // nothing appended: not for this format
+	append   func(dst []byte, r *record.Record) []byte // appends nothing for a record that is not for this format
 	out      io.Writer
-	truncate func(size int64) error // nil if what has been written cannot be taken back
-	file     *os.File               // nil unless Open made it
+	truncate func(size int64) error // nil if what was written cannot be taken back
+	file     *os.File               // nil unless made by Open
 	path     string
 	format   Format
 	gzip     bool
-	earlier  int64 // records that were there
+	earlier  int64 // records that were in the file when it was opened
 
 	buf     []byte
 	pending int64 // records in buf
 	records int64 // records in the destination
-	start   int64 // where in the destination we began
-	bytes   int64 // what we wrote since
-	err     error // once set, for good
+	start   int64 // position in the destination where this Writer began
+	bytes   int64 // bytes written since
+	err     error // once set, every call returns it
 }
 
-// New is the writer of cfg.Format to w. With [Resume] and a Position it goes on with what was written there, wherever
-// that is now: the header line is not repeated.
+// New returns a Writer of cfg.Format that writes to w. With [Resume] and a Position it continues what was written up to
+// there, wherever that is now: the header line is not repeated.
 func New(w io.Writer, cfg Config) (*Writer, error) {
 	spec := cfg.Format.Spec()
 	made := &Writer{append: spec.encode, out: w, format: spec.Format, gzip: cfg.Gzip}
@@ -159,7 +160,7 @@ func New(w io.Writer, cfg Config) (*Writer, error) {
 	return made, nil
 }
 
-// Write takes r. It fails if this or an earlier write did.
+// Write writes r. If an earlier call has failed, it returns that error.
 func (w *Writer) Write(r *record.Record) error {
 	if w.err != nil {
 		return w.err
@@ -175,7 +176,7 @@ func (w *Writer) Write(r *record.Record) error {
 	return w.Flush()
 }
 
-// WriteLine takes a line as it is, which ends itself, in place of a record.
+// WriteLine writes a line in place of a record. The line must end with a line feed.
 func (w *Writer) WriteLine(line []byte) error {
 	if w.err != nil {
 		return w.err
@@ -187,7 +188,7 @@ func (w *Writer) WriteLine(line []byte) error {
 	return w.Flush()
 }
 
-// Flush hands what is buffered to the system, in one piece.
+// Flush writes the buffered records to the destination, in one call.
 func (w *Writer) Flush() error {
 	if w.err != nil || len(w.buf) == 0 {
 		return w.err
@@ -203,7 +204,7 @@ func (w *Writer) Flush() error {
 	}
 	if err != nil {
 		if w.gzip {
-			n = 0 // of a part of a member nothing can be kept
+			n = 0 // a part of a gzip member cannot be kept
 		}
 		return w.fail(n, err)
 	}
@@ -219,21 +220,21 @@ func (w *Writer) Flush() error {
 func compressed(data []byte) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
-	_, _ = z.Write(data) // a buffer takes everything
+	_, _ = z.Write(data) // cannot fail: the buffer is in memory
 	_ = z.Close()
 	return b.Bytes()
 }
 
-// Position is the size of the destination up to the last whole record that was flushed. Saved together with the state
-// of a crawl, it lets Resume take back what the state does not know of.
+// Position returns the size of the destination up to the last whole record that was flushed. If it is saved together
+// with the state of a crawl, Resume can remove what the state does not know.
 func (w *Writer) Position() int64 { return w.start + w.bytes }
 
-// Mark implements [Durable].
+// Mark implements [record.Durable].
 func (w *Writer) Mark() record.Position {
 	return record.Position{Path: w.path, Format: string(w.format), Bytes: w.Position(), Records: w.earlier + w.records}
 }
 
-// Sync implements [Durable]. What cannot be synced, as a pipe, is left as it is.
+// Sync implements [record.Durable]. For a destination that cannot be synced, such as a pipe, it does nothing.
 func (w *Writer) Sync() error {
 	if w.file == nil || w.truncate == nil {
 		return nil
@@ -241,8 +242,8 @@ func (w *Writer) Sync() error {
 	return w.file.Sync()
 }
 
-// Close flushes, makes sure that a file is on its disk, and closes it. Standard output and plain writers stay open.
-// After an error it still closes, and returns the error.
+// Close flushes, syncs and closes a file. Standard output and plain writers stay open. After an error it still closes
+// the file, and returns the error.
 func (w *Writer) Close() error {
 	if errors.Is(w.err, errClosed) {
 		return nil
@@ -254,7 +255,7 @@ func (w *Writer) Close() error {
 		}
 	}
 	if w.file != nil {
-		if err == nil { // where some file systems first tell of a full disk or a spent quota
+		if err == nil { // some file systems report a full disk or quota only here
 			note(w.Sync())
 		}
 		note(w.file.Close())
@@ -263,16 +264,16 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// fail takes back what lies behind the last whole record of a flush of which only n bytes were written, and remembers
+// fail cuts off what lies behind the last whole record after a flush of which only n bytes were written, and stores
 // err.
 func (w *Writer) fail(n int, err error) error {
 	taken := w.buf[:max(0, min(n, len(w.buf)))]
 	whole := taken[:bytes.LastIndexByte(taken, '\n')+1]
-	lines := func(b []byte) int64 { return int64(bytes.Count(b, []byte{'\n'})) } // no format has one within a record
-	header := lines(w.buf) - w.pending                                           // the first line of CSV is no record
+	lines := func(b []byte) int64 { return int64(bytes.Count(b, []byte{'\n'})) } // no record contains a line feed
+	header := lines(w.buf) - w.pending                                           // the header line of CSV is no record
 	w.records += max(lines(whole)-header, 0)
 	w.bytes += int64(len(whole))
-	// Appending goes on at the end wherever that is, so cutting is all it takes.
+	// The file is open for appending, so cutting it suffices.
 	if w.truncate != nil {
 		if e := w.truncate(w.Position()); e != nil {
 			err = errors.Join(err, fmt.Errorf("cut off the partial record: %w", e))
@@ -283,11 +284,11 @@ func (w *Writer) fail(n int, err error) error {
 	return w.err
 }
 
-// Stdout is the path that stands for standard output.
+// Stdout is the path that means standard output.
 const Stdout = "-"
 
-// Open opens the file at path for records, or creates it with mode 0644. [Stdout], "-", is standard output. A file
-// with content is refused unless cfg says otherwise. Partial records can be taken back only from regular files.
+// Open opens the file at path for records, or creates it with mode 0644. [Stdout], "-", is standard output. A file with
+// content is refused unless cfg says otherwise. Partial records can be cut off only in regular files.
 func Open(path string, cfg Config) (*Writer, error) {
 	w, err := New(os.Stdout, cfg)
 	if err != nil {
@@ -301,7 +302,7 @@ func Open(path string, cfg Config) (*Writer, error) {
 	// overwrite nothing.
 	flags := os.O_RDWR | os.O_CREATE | os.O_APPEND
 	if cfg.Existing == Resume && cfg.Position > 0 {
-		flags &^= os.O_CREATE // an empty file in its place would be taken for what is left of it
+		flags &^= os.O_CREATE // a new, empty file must not take its place
 	}
 	f, err := os.OpenFile(path, flags, 0o644)
 	if os.IsNotExist(err) && flags&os.O_CREATE == 0 {
@@ -310,15 +311,15 @@ func Open(path string, cfg Config) (*Writer, error) {
 	if os.IsPermission(err) { // a pipe or a device may be for writing only
 		var second error
 		if f, second = os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0); second == nil {
-			err = nil // else the first says why: a file that cannot be made is not there either
+			err = nil // otherwise the first error is the better one, as when a file cannot be made
 		}
 	}
 	if err != nil {
-		return nil, err // names the operation and the path
+		return nil, err // the error names the operation and the path
 	}
 	w.file, w.out = f, f
 	info, err := f.Stat()
-	if err == nil && info.Mode().IsRegular() { // a pipe has no size to go back to, and a device none that means anything
+	if err == nil && info.Mode().IsRegular() { // pipes and devices have no meaningful size
 		w.truncate = f.Truncate
 		w.start, err = prepare(f, info.Size(), cfg)
 	}
@@ -332,7 +333,7 @@ func Open(path string, cfg Config) (*Writer, error) {
 	return w, nil
 }
 
-// prepare brings a regular file of that size to where writing begins, which it returns.
+// prepare brings a regular file of that size to the position where writing begins, and returns that position.
 func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 	switch {
 	case cfg.Existing == Overwrite:
@@ -351,7 +352,7 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 	return cfg.Position, f.Truncate(cfg.Position)
 }
 
-// isOurs refuses to write behind lines that have other columns, and behind what is no line.
+// isOurs returns an error if a table in the file has other columns, or if no line ends at the position.
 func isOurs(f *os.File, size int64, cfg Config) (err error) {
 	if header := cfg.header(); header != nil {
 		first := make([]byte, len(header))
@@ -382,5 +383,5 @@ func isOurs(f *os.File, size int64, cfg Config) (err error) {
 	return nil
 }
 
-// advice is what helps when the file of a crawl is not as that left it.
+// advice says what to do when a file is not as a crawl left it.
 const advice = "put the file back as it was, or begin the crawl anew with --overwrite, without 'resume'"

@@ -11,18 +11,18 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// csvColumns are the columns in the order of table.append. They carry the names of the JSON fields where they hold
-// the same; of lists there is only the length.
+// csvColumns are the columns, in the order of table.append. A column has the name of the JSON field whose value it
+// holds; for a list it holds the length.
 const csvColumns = "url,kind,status,depth,referrer,fetched_at,attempt,redirect_to,content_type,charset,bytes,wire_bytes," +
 	"truncated,digest,change,duplicate,duplicate_of,title,lang,description,directives,links,resources,total_ms,remote_addr,error_class,error_message,id"
 
-// fieldColumn is what the column of a field is called: no other column begins like that.
+// fieldColumn is the beginning of the column name of a user's field. No other column begins so.
 const fieldColumn = "field_"
 
-// table writes lines of a table, RFC 4180 with line feeds but for the separator.
+// table writes lines of a table as in RFC 4180, but with line feeds and with any separator.
 type table struct {
 	separator byte
-	fields    []string // the user's fields, which have a column each
+	fields    []string // the user's fields; each has a column
 }
 
 func (t table) header() []byte {
@@ -43,15 +43,15 @@ func (t table) names(columns []string) (line []byte) {
 	return append(line, '\n')
 }
 
-// appendField appends what a page has of a field: nothing, an array of JSON if the field is of all values, and the
-// value itself otherwise.
+// appendField appends a page's value of a field: nothing if there is none, a JSON array if the field is a list, and
+// otherwise the value itself.
 func (t table) appendField(dst []byte, v *record.Values) []byte {
 	switch {
 	case v.List:
 		return t.appendCell(dst, string(v.AppendJSON(nil)))
 	case len(v.Values) == 0:
 		return dst
-	case v.Number && v.AppendJSON(nil)[0] != '"': // with its sign it is no formula
+	case v.Number && v.AppendJSON(nil)[0] != '"': // a number is no formula, even with a sign
 		return append(dst, v.Values[0]...)
 	}
 	return t.appendCell(dst, v.Values[0])
@@ -64,13 +64,13 @@ type row struct {
 
 func (c *row) end() { c.buf = append(c.buf, c.separator) }
 
-// text appends a cell that a server had its hand in.
+// text appends a cell whose content a server may have influenced.
 func (c *row) text(s string) {
 	c.buf = c.appendCell(c.buf, s)
 	c.end()
 }
 
-// number leaves the cell empty if there is nothing to say.
+// number appends a number. Zero gives an empty cell unless always is set.
 func (c *row) number(n int64, always bool) {
 	if n != 0 || always {
 		c.buf = strconv.AppendInt(c.buf, n, 10)
@@ -78,8 +78,8 @@ func (c *row) number(n int64, always bool) {
 	c.end()
 }
 
-// append appends r as one line with the columns of the header. Text and links are left out: a spreadsheet's cell
-// holds 32 KiB, and a list has no place in one.
+// append appends r as one line with the columns of the header. Text and links are left out: a cell of a spreadsheet
+// holds 32 KiB, and cannot hold a list.
 func (t table) append(dst []byte, r *record.Record) []byte {
 	c := row{table: t, buf: dst}
 	c.text(r.URL)
@@ -126,8 +126,8 @@ func (t table) append(dst []byte, r *record.Record) []byte {
 	return append(c.buf, '\n')
 }
 
-// appendCell appends a text. Line ends and other controls become spaces, so that a record is a line; a text that
-// could be a formula gets an apostrophe in front, which spreadsheets take as "this is text".
+// appendCell appends a text. Line breaks and other control characters become spaces, so that a record is one line. A
+// text that could be a formula gets an apostrophe in front, by which spreadsheets recognize text.
 func (t table) appendCell(dst []byte, s string) []byte {
 	s = oneLine(s)
 	if isFormula(s) {
@@ -149,8 +149,8 @@ func (t table) appendCell(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// withoutFormulas puts an apostrophe behind each semicolon that a formula follows. In half of Europe spreadsheets
-// take semicolons for what separates cells, and then no quotes around what we take for a cell would help.
+// withoutFormulas inserts an apostrophe after each semicolon that a formula follows. In half of Europe spreadsheets use
+// semicolons to separate cells, and then quotes around our cells would not help.
 func withoutFormulas(s string) string {
 	first, rest, more := strings.Cut(s, ";")
 	var b strings.Builder
@@ -167,7 +167,8 @@ func withoutFormulas(s string) string {
 	return b.String()
 }
 
-// isFormula goes by the first character, as spreadsheets do. They know the full-width forms as well.
+// isFormula reports whether a spreadsheet would take a text for a formula, by its first character. Spreadsheets also
+// recognize the full-width forms.
 func isFormula(s string) bool {
 	for _, prefix := range [...]string{"=", "+", "-", "@", "＝", "＋", "－", "＠"} {
 		if strings.HasPrefix(strings.TrimLeft(s, " "), prefix) {
@@ -177,9 +178,9 @@ func isFormula(s string) bool {
 	return false
 }
 
-// oneLine makes s valid UTF-8 without controls.
+// oneLine makes s valid UTF-8 without control characters.
 func oneLine(s string) string {
-	clean := true // as nearly all are: then there is nothing to copy
+	clean := true // nearly all texts are clean, and need no copy
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f {
 			clean = false
@@ -197,7 +198,7 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// appendURL appends the URL of a page that was fetched whole or in part, and nothing for anything else.
+// appendURL appends the URL of a page that was fetched, completely or in part, and nothing for other records.
 func appendURL(dst []byte, r *record.Record) []byte {
 	if r.Kind != "" && r.Kind != "page" || r.Error != nil || outcome.Of(r.Status, nil) != outcome.OK {
 		return dst

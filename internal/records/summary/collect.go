@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// maxNames is how many names a tally tells apart: more than there are statuses, classes of errors and depths
-	// worth a line. A file that was tampered with could have any number.
+	// maxNames is how many names a tally distinguishes: more than there are statuses, error classes and depths worth a
+	// line. A manipulated file could have any number.
 	maxNames = 200
-	// others is the name of what is beyond a bound.
+	// others is the name for everything beyond a bound.
 	others = "others"
 )
 
@@ -31,12 +31,12 @@ type collector struct {
 	hosts                             map[string]*hostTally
 
 	broken    map[string]*BrokenLink // at most cfg.MaxBroken
-	fallback  map[string]string      // of each, what its own record says links to it
+	fallback  map[string]string      // by broken URL: the referrer that its own record names
 	redirects redirects
 	repeats   repeats
 }
 
-// hostTally is what is known of a host. Of at most cfg.MaxHosts there is one; the pages of others are counted
+// hostTally is what is known about a host. There are at most cfg.MaxHosts; the pages of other hosts are counted
 // together.
 type hostTally struct {
 	Host
@@ -72,7 +72,7 @@ func (t tally) counts() []Count {
 	return list
 }
 
-// keep puts a page among the largest, if it is one of them.
+// keep inserts a page into the list of the largest, if it is one of them.
 func (c *collector) keep(largest []Page, r *visit, value float64) []Page {
 	if full := len(largest) == c.cfg.List; value <= 0 || full && value <= largest[len(largest)-1].Value {
 		return largest
@@ -89,7 +89,7 @@ func (c *collector) add(r *visit) {
 	s := &c.sum
 	s.Records++
 	r.clamp()
-	// What was never sent has the time at which it was given up.
+	// A URL that was never requested has the time when it was given up.
 	if at := r.FetchedAt; !at.IsZero() && r.Attempt != 0 {
 		if s.From.IsZero() || at.Before(s.From) {
 			s.From = at
@@ -142,7 +142,7 @@ func (c *collector) addPage(r *visit) {
 }
 
 func (c *collector) addHost(r *visit, page, failed bool) {
-	name := "" // of what is no URL
+	name := "" // for something that is no URL
 	if u, err := url.Parse(r.URL); err == nil {
 		name = u.Host
 	}
@@ -152,7 +152,7 @@ func (c *collector) addHost(r *visit, page, failed bool) {
 			c.sum.Hosts.Beyond++
 			return
 		}
-		h = &hostTally{Host: Host{Host: strings.Clone(name)}} // the URL need not be kept for it
+		h = &hostTally{Host: Host{Host: strings.Clone(name)}} // a substring would keep the whole URL in memory
 		c.hosts[h.Host.Host] = h
 	}
 	h.URLs++
@@ -165,7 +165,7 @@ func (c *collector) addHost(r *visit, page, failed bool) {
 	}
 }
 
-// one counts what is true.
+// one returns 1 for true and 0 for false.
 func one(b bool) int64 {
 	if b {
 		return 1
@@ -203,7 +203,7 @@ func (c *collector) addAnswer(r *visit) {
 	kind.Bytes += r.Bytes
 }
 
-// addLists notes what the page, its host or the crawl itself has to say of it.
+// addLists adds a page to the lists for which its directives, its host or the crawl qualify it.
 func (c *collector) addLists(r *visit) {
 	s := &c.sum
 	s.NoFollowLinks += int64(len(r.Nofollow))
@@ -235,7 +235,7 @@ func (c *collector) addLists(r *visit) {
 	}
 }
 
-// addMap counts a sitemap. What there is nothing to say of is not listed.
+// addMap counts a sitemap. Only one with a problem is listed.
 func (c *collector) addMap(r *visit) {
 	var m Map
 	all := &c.sum.Maps
@@ -255,22 +255,22 @@ func (c *collector) addMap(r *visit) {
 }
 
 const (
-	// perOctave is how many steps of a histogram a doubling has: the middle of one is at most 4.4 percent from what
-	// lies in it.
+	// perOctave is how many steps of a histogram there are per doubling: the middle of a step differs by at most 4.4
+	// percent from the values in it.
 	perOctave = 8
-	// stepsPerMS is how many units of a histogram of times there are in a millisecond.
+	// stepsPerMS is how many units of a histogram of times there are per millisecond.
 	stepsPerMS = 1000
 )
 
-// histogram counts values from 1 up in steps that grow with them. The zero histogram is ready to use; it is as long
-// as its largest value needs, 8 counters for each doubling.
+// histogram counts values from 1 up in steps that grow with the value. The zero histogram is ready to use. Its length
+// is what its largest value needs, 8 counters per doubling.
 type histogram struct {
 	steps []uint32
 	n     int64
 	max   float64
 }
 
-// add counts a value; what is below 1, or no number, counts as 1.
+// add counts a value. Values below 1, and NaN, count as 1.
 func (h *histogram) add(v float64) {
 	const longest = 64 * perOctave
 	step := 0
@@ -282,12 +282,12 @@ func (h *histogram) add(v float64) {
 	}
 	h.steps[step]++
 	h.n++
-	if v > h.max { // NaN is not
+	if v > h.max { // false for NaN
 		h.max = v
 	}
 }
 
-// quantile is the value that the share q of all is at or below; zero if there is none.
+// quantile returns the value that the fraction q of all values does not exceed; zero if there are no values.
 func (h *histogram) quantile(q float64) float64 {
 	rank := max(int64(math.Ceil(q*float64(h.n))), 1)
 	for step, n := range h.steps {
@@ -298,7 +298,7 @@ func (h *histogram) quantile(q float64) float64 {
 	return 0
 }
 
-// spread is what is told of the values, each divided by unit.
+// spread returns the distribution of the values, each divided by unit.
 func (h *histogram) spread(unit float64) Spread {
 	return Spread{P50: h.quantile(0.5) / unit, P95: h.quantile(0.95) / unit, P99: h.quantile(0.99) / unit, Max: h.max / unit}
 }

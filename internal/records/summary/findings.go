@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	longestChain  = 50 // where a chain is cut: crawls follow no longer ones
-	listedOfGroup = 5  // pages of a group that are named: enough to see the pattern
+	longestChain  = 50 // the longest chain that is followed; crawls follow no longer ones
+	listedOfGroup = 5  // pages that are listed per group: enough to see the pattern
 )
 
 func (c *collector) addBroken(r *visit) {
@@ -23,8 +23,8 @@ func (c *collector) addBroken(r *visit) {
 	}
 }
 
-// link notes the broken pages that a page links to. One that has such among its links and among its resources links
-// once.
+// link records the broken pages that a page links to. A page that has the same URL among its links and among its
+// resources counts once.
 func (c *collector) link(l *linkRecord) {
 	for _, list := range [][]string{l.Links, l.Resources, {l.RedirectTo}} {
 		for _, to := range list {
@@ -39,7 +39,7 @@ func (c *collector) link(l *linkRecord) {
 	}
 }
 
-// listed are values in an order, no more than lists have.
+// listed sorts values, and returns at most as many as lists have.
 func listed[T any](c *collector, values []T, order func(a, b T) int) []T {
 	slices.SortFunc(values, order)
 	return values[:min(len(values), c.cfg.List)]
@@ -48,7 +48,7 @@ func listed[T any](c *collector, values []T, order func(a, b T) int) []T {
 func (c *collector) finish() *Summary {
 	s := &c.sum
 	s.Statuses, s.Errors, s.Depths, s.Changes.Counts = c.statuses.counts(), c.errors.counts(), c.depths.counts(), c.changes.counts()
-	slices.SortFunc(s.Depths, func(a, b Count) int { // "10" comes behind "9"
+	slices.SortFunc(s.Depths, func(a, b Count) int { // numerically: "10" comes after "9"
 		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
 	s.Types = make([]Type, 0, len(c.types))
@@ -74,7 +74,7 @@ func (c *collector) finish() *Summary {
 	})
 	broken := make([]BrokenLink, 0, len(c.broken))
 	for u, b := range c.broken {
-		// What a sitemap names, or a page whose record has no links, is in no list of links.
+		// A URL that only a sitemap or a record without links names is in no list of links.
 		if from := c.fallback[u]; b.Pages == 0 && from != "" {
 			b.Pages, b.Referrers = 1, []string{from}
 		}
@@ -110,7 +110,7 @@ func (c *collector) left() (out []string) {
 	return out
 }
 
-// redirects are where URLs lead, for at most max of them.
+// redirects holds the targets of redirects, for at most max URLs.
 type redirects struct {
 	max    int
 	to     map[string]string
@@ -131,8 +131,8 @@ func (x *redirects) add(r *visit) {
 	x.to[r.URL] = r.RedirectTo
 }
 
-// chains finds them, and counts them in all. A chain begins where no redirect leads; what is then still not in one is
-// a loop, or what leads into one.
+// chains finds the chains of redirects, and counts them in all. A chain begins at a URL to which no redirect leads.
+// Redirects that are in no such chain form a loop, or lead into one.
 func (c *collector) chains(all *Redirects) []Chain {
 	to := c.redirects.to
 	led := make(map[string]int, len(to))
@@ -166,7 +166,7 @@ func (c *collector) chains(all *Redirects) []Chain {
 	})
 }
 
-// follow walks a chain to its end, to where it comes back, or to where it gets too long.
+// follow follows a chain until it ends, returns to one of its URLs, or becomes too long.
 func (x *redirects) follow(from string, seen map[string]bool) Chain {
 	c := Chain{URLs: []string{from}}
 	for at := from; len(c.URLs) <= longestChain && !c.Loop; {
@@ -182,12 +182,12 @@ func (x *redirects) follow(from string, seen map[string]bool) Chain {
 	return c
 }
 
-// repeats finds pages that repeat others: those that the crawl has marked, and of those it has not, the ones with the
-// same digest. It keeps at most max digests and as many groups.
+// repeats finds pages that repeat others: those that the crawl has marked, and among the others those with equal
+// digests. It keeps at most max digests and as many groups.
 type repeats struct {
 	max    int
-	groups map[string]*Group // by the page that is repeated
-	first  map[string]string // digests, and the page that had it first
+	groups map[string]*Group // by the URL of the page that is repeated
+	first  map[string]string // by digest: the URL of the first page that had it
 	total  Duplicates
 	beyond int64
 }
@@ -221,7 +221,8 @@ func (x *repeats) add(r *visit) {
 	}
 }
 
-// same is the page before it with the same body; empty if there is none, or it is the same URL in another record.
+// same returns the URL of the first page with the same body; empty if there is none, or if it is the same URL in
+// another record.
 func (x *repeats) same(r *visit) string {
 	of, known := x.first[r.Digest]
 	switch {

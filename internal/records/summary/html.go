@@ -14,8 +14,8 @@ import (
 //go:embed report.html
 var reportPage string
 
-// WriteHTML writes one page that needs nothing else: no script, no other file, no network. What came from strangers
-// is text in it; only addresses of HTTP are links, and the page lets a browser load nothing at all.
+// WriteHTML writes one page that needs nothing else: no script, no other file, no network. Text from servers is
+// escaped; only http and https URLs become links, and the page forbids browsers to load anything.
 func (s *Summary) WriteHTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"count": func(n int64) string { return Thousands(strconv.FormatInt(n, 10)) },
@@ -38,7 +38,7 @@ type titled struct {
 	List  List
 }
 
-// share is a part of a whole in percent, for the width of a bar.
+// share returns n as a percentage of another number, for the width of a bar.
 func share(n, of int64) string {
 	if of == 0 {
 		return "0"
@@ -46,7 +46,7 @@ func share(n, of int64) string {
 	return fmt.Sprintf("%.1f", 100*float64(n)/float64(of))
 }
 
-// plain takes out what would change the direction of the text around it, or not be seen.
+// plain replaces characters that are invisible or change the direction of the text around them.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if strconv.IsPrint(r) {
@@ -56,7 +56,7 @@ func plain(s string) string {
 	}, s)
 }
 
-// Thousands sets a number's thousands apart.
+// Thousands inserts commas between the thousands of a decimal number.
 func Thousands(s string) string {
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
@@ -64,7 +64,7 @@ func Thousands(s string) string {
 	return s
 }
 
-// Size is a number of bytes in the unit that makes it readable.
+// Size formats a number of bytes in a readable unit.
 func Size(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -76,7 +76,7 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, units[0])
 }
 
-// Meaning says a status in words; empty for one that has none.
+// Meaning describes a status in words; empty for one without a description.
 func Meaning(status string) string {
 	words := map[string]string{
 		"none": "no answer, or not asked for", "200": "OK", "204": "no content", "206": "a part",

@@ -14,25 +14,25 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// Config says how much is kept. The zero Config is ready to use.
+// Config bounds what is kept. The zero Config is ready to use.
 type Config struct {
-	// Round is that of a state to look at. Zero means the latest.
+	// Round is the round of a state to summarize. Zero means the latest.
 	Round int
-	// List is how long lists are. Zero means 100.
+	// List is the most entries of a list. Zero means 100.
 	List int
-	// Referrers is how many pages are named that link to a broken one. Zero means 20.
+	// Referrers is how many pages are listed that link to a broken one. Zero means 20.
 	Referrers int
-	// MaxHosts, MaxBroken, MaxRedirects and MaxDigests are how many of each are told apart. Zero means 10,000 hosts,
+	// MaxHosts, MaxBroken, MaxRedirects and MaxDigests are how many of each are distinguished. Zero means 10,000 hosts,
 	// 10,000 broken pages, 20,000 redirects and 100,000 digests.
 	MaxHosts, MaxBroken, MaxRedirects, MaxDigests int
-	// MaxLine is the longest line that is read, in bytes; a longer one is damaged. Zero means 256 MiB.
+	// MaxLine is the longest line that is read, in bytes; a longer one counts as damaged. Zero means 256 MiB.
 	MaxLine int
 }
 
-// NoRecordsError is returned for a file in which nothing is a record.
+// NoRecordsError is the error about a file without any record.
 type NoRecordsError struct {
 	Path string
-	Err  error // what is wrong with its first line; nil if it has none
+	Err  error // what is wrong with its first line; nil if it has no line
 }
 
 func (e *NoRecordsError) Error() string {
@@ -44,8 +44,8 @@ func (e *NoRecordsError) Error() string {
 
 func (e *NoRecordsError) Unwrap() error { return e.Err }
 
-// Read summarizes a file of records, or a directory: the records of a crawl that is kept, and if it has none that can
-// be read, its state. An error is a [*NoRecordsError], one of the file system, of the database, or of ctx.
+// Read summarizes a file of records, or a directory: the records of a crawl with a state or, if it has no records that
+// can be read, its state. The error is a [*NoRecordsError], or one of the file system, of the database, or of ctx.
 func Read(ctx context.Context, path string, cfg Config) (*Summary, error) {
 	cfg.List = cmp.Or(cfg.List, 100)
 	cfg.Referrers = cmp.Or(cfg.Referrers, 20)
@@ -84,12 +84,13 @@ type file struct {
 	maxLine int
 
 	pipe    bool  // it cannot be read twice
-	size    int64 // of what was read at first; the crawl may write on
+	size    int64 // bytes that the first reading read; the crawl may write more
 	src     Source
-	problem error // of the first damaged line
+	problem error // error of the first damaged line
 }
 
-// read hands out every record. A line that is none is counted; the last one, if it has no end, is only cut off.
+// read calls add with every record. A line that is none is counted as damaged; a last line without an end is only cut
+// off.
 func (f *file) read(ctx context.Context, add func(*visit)) error {
 	r, err := recordfile.Open(f.path, 0)
 	if err != nil {
@@ -97,7 +98,7 @@ func (f *file) read(ctx context.Context, add func(*visit)) error {
 	}
 	defer func() { _ = r.Close() }() // it was only read
 	f.pipe, f.size = !r.Regular, r.Size
-	head, _ := r.Peek(64) // more than a table begins with
+	head, _ := r.Peek(64) // enough to recognize the beginning of a table
 	spec := sink.ByStart(head)
 	if spec.Separator != 0 {
 		f.src.Format = string(spec.Format)
@@ -130,7 +131,7 @@ func (f *file) read(ctx context.Context, add func(*visit)) error {
 	return err
 }
 
-// linkRecord is what of a line says where its page leads.
+// linkRecord is the part of a record that says where its page leads.
 type linkRecord struct {
 	URL        string   `json:"url"`
 	RedirectTo string   `json:"redirect_to"`
@@ -138,7 +139,8 @@ type linkRecord struct {
 	Resources  []string `json:"resources"`
 }
 
-// readLinks reads for the second time, in which damage is known, and nothing beyond what was there at first.
+// readLinks reads the file for the second time, without anything that was added since the first. Damage is known by
+// then, and ignored.
 func (f *file) readLinks(ctx context.Context, link func(*linkRecord)) error {
 	r, err := recordfile.Open(f.path, f.size)
 	if err != nil {
@@ -153,7 +155,7 @@ func (f *file) readLinks(ctx context.Context, link func(*linkRecord)) error {
 	})
 }
 
-// visit is what of a line is looked at. The rest, texts above all, is skipped.
+// visit is the part of a record that is used. The rest, above all texts, is skipped.
 type visit struct {
 	URL         string    `json:"url"`
 	Kind        string    `json:"kind"`
@@ -177,10 +179,10 @@ type visit struct {
 	Sitemap     *siteMap  `json:"sitemap"`
 	Timings     timings   `json:"timings_ms"`
 	Error       struct {
-		Class string `json:"class"` // empty: there is no error
+		Class string `json:"class"` // empty means that there is no error
 	} `json:"error"`
 
-	fromState bool // titles and directives are not in the source
+	fromState bool // the source has no titles and directives
 }
 
 type siteMap struct {
@@ -198,7 +200,7 @@ type timings struct {
 	Total      float64 `json:"total"`
 }
 
-// all are the phases, in the order of phaseNames, and then the whole.
+// all returns the phases, in the order of phaseNames, and then the total.
 func (t *timings) all() [7]*float64 {
 	return [...]*float64{&t.PermitWait, &t.DNS, &t.Connect, &t.TLS, &t.FirstByte, &t.Body, &t.Total}
 }
@@ -212,7 +214,7 @@ const (
 	classFiltered = "filtered"
 )
 
-// broken reports whether a link to the page leads nowhere, as far as the server has a say.
+// broken reports whether links to the page are broken, as far as the server decides that.
 func (r *visit) broken() bool {
 	switch r.Error.Class {
 	case classRobots, classFiltered, "canceled", "trap", "host_pages", "sitemap", "address_denied", "proxy", "unasked_304":
@@ -223,11 +225,11 @@ func (r *visit) broken() bool {
 	return r.Status >= 400 || r.Status == 0 && r.Error.Class != ""
 }
 
-// clamp brings figures that no crawl has written, but anybody can put into a file, to where sums of them stay
-// numbers: a petabyte, and thirty years.
+// clamp limits figures that no crawl writes, but anybody can put into a file, so that sums of them do not overflow: to
+// a petabyte, and to thirty years.
 func (r *visit) clamp() {
 	for _, v := range r.Timings.all() {
-		if !(*v >= 0 && *v <= 1e12) { // NaN is not
+		if !(*v >= 0 && *v <= 1e12) { // false for NaN
 			*v = 0
 		}
 	}
@@ -239,7 +241,7 @@ func (r *visit) clamp() {
 	}
 }
 
-// fromRow takes the cells of a line. Of lists a table has only the lengths.
+// fromRow reads the cells of a line. A table has only the lengths of lists.
 func (r *visit) fromRow(t *recordfile.Table) {
 	integer := func(name string) int { return int(t.Number(name)) }
 	*r = visit{

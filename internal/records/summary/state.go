@@ -17,7 +17,7 @@ import (
 // schema is the oldest version of a state that has rounds.
 const schema = 3
 
-// readDir summarizes a crawl that is kept. The state may be in use: it is only read.
+// readDir summarizes a crawl with a state. The state may be in use: it is only read.
 func readDir(ctx context.Context, dir string, cfg Config) (*Summary, error) {
 	path := filepath.Join(dir, "state.db")
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -33,7 +33,7 @@ func readDir(ctx context.Context, dir string, cfg Config) (*Summary, error) {
 	return s, errors.Join(err, db.Close())
 }
 
-// readWithoutState is for records that were copied without their state.
+// readWithoutState summarizes records that were copied without their state.
 func readWithoutState(ctx context.Context, dir string, cfg Config) (*Summary, error) {
 	for _, spec := range sink.Formats() {
 		path := numbered(filepath.Join(dir, "records"+spec.Ending()), cfg.Round)
@@ -44,7 +44,7 @@ func readWithoutState(ctx context.Context, dir string, cfg Config) (*Summary, er
 	return nil, fmt.Errorf("%s has no crawl: neither state.db nor records.jsonl is there", dir)
 }
 
-// numbered is the file of a later round, as 'crawl again' names it.
+// numbered returns the path of the file of a later round, as 'crawl again' names it.
 func numbered(path string, round int) string {
 	if round <= 1 {
 		return path
@@ -72,7 +72,7 @@ func summarize(ctx context.Context, st *state) (*Summary, error) {
 	if path != "" {
 		s, err = readFile(ctx, path, st.cfg)
 	}
-	// A crawl that has just begun has no record yet, and its state is worth a look.
+	// A crawl that has just begun has no record yet, but its state says something.
 	if _, none := errors.AsType[*NoRecordsError](err); path == "" || none {
 		s, err = st.visits(ctx, crawl.Round)
 	}
@@ -119,11 +119,12 @@ func (st *state) crawl() (*Crawl, error) {
 	return c, errors.Join(err, errors.Join(errs[:]...))
 }
 
-// records is the file of a round, and empty if it is none that can be read: archives, a pipe, or one that is gone.
+// records returns the path of the file of a round; empty if there is none that can be read, as with archives, a pipe,
+// or a file that is gone.
 func (st *state) records(round int) (string, error) {
 	path := ""
 	err := st.db.Each("SELECT path, format FROM sinks ORDER BY length(path), path", func(q *sqlitedb.Stmt) error {
-		// The first one is that of the first round: a number makes a name longer.
+		// The shortest path is that of the first round: later ones have a number.
 		if spec := sink.Format(q.ColumnText(1)).Spec(); path == "" && spec.Reportable() {
 			path = numbered(q.ColumnText(0), round)
 		}
@@ -141,7 +142,7 @@ func (st *state) records(round int) (string, error) {
 	return path, nil
 }
 
-// visits makes records of what the state knows of a round. It has no links, titles or times.
+// visits makes a summary of what the state knows of a round. That does not include links, titles or timings.
 func (st *state) visits(ctx context.Context, round int) (*Summary, error) {
 	c := newCollector(st.cfg)
 	query := fmt.Sprintf(`SELECT u.url, coalesce(u.kind, 'page'), v.status, u.depth, coalesce(r.url, ''), v.at, v.retries, v.bytes,

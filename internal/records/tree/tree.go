@@ -1,9 +1,9 @@
-// Package tree writes a crawl as a tree of Markdown files: one for each page with main text, the chunks of all of them, and
-// llms.txt, the list of them for people and models (https://llmstxt.org).
+// Package tree writes a crawl as a tree of Markdown files: one file for each page with main text, a file with the
+// chunks of all pages, and llms.txt, which lists the pages for people and models (https://llmstxt.org).
 //
-// The file of the chunks is the file of the records: what it says is what there is. It is cut back to the last page that the
-// state knows when a crawl goes on, and llms.txt is made of it at the end. Files of pages are written whole or not at all,
-// before their chunks; one that is visited again is replaced.
+// The file of the chunks takes the place of the file of records, and is the authority. When a crawl is resumed, it is
+// truncated to the last page that the state knows; llms.txt is made from it at the end. The file of a page is written
+// whole or not at all, before the page's chunks. The file of a page that is visited again is replaced.
 package tree
 
 import (
@@ -27,16 +27,16 @@ import (
 // Index is the name of the list of pages.
 const Index = "llms.txt"
 
-// maxListed bounds the pages that are listed.
+// maxListed bounds the number of listed pages.
 const maxListed = 100_000
 
-// Writer writes a tree. It is for one goroutine at a time, as a sink is.
+// Writer writes a tree. Like every sink, it must not be used by several goroutines at once.
 type Writer struct {
 	*sink.Writer
-	path, dir string // of the chunks
+	path, dir string // path of the file of chunks, and its directory
 }
 
-// New writes a tree around the file of its chunks, which is open at a path.
+// New returns a Writer around the sink of the chunks, whose file is open at path.
 func New(chunks *sink.Writer, path string) *Writer {
 	return &Writer{Writer: chunks, path: path, dir: filepath.Dir(path)}
 }
@@ -45,7 +45,7 @@ func New(chunks *sink.Writer, path string) *Writer {
 func (w *Writer) Write(r *record.Record) error {
 	if r.Markdown != "" {
 		path := filepath.Join(w.dir, filepath.FromSlash(chunk.Name(r.URL)))
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil { // less what the user's mask forbids
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil { // without the bits of the user's umask
 			return err
 		}
 		err := atomicfile.Replace(path, 0o666, func(f io.Writer) error {
@@ -59,7 +59,7 @@ func (w *Writer) Write(r *record.Record) error {
 	return w.Writer.Write(r)
 }
 
-// Close ends the chunks and writes the list.
+// Close ends the chunks and writes the list of pages.
 func (w *Writer) Close() error {
 	if err := w.Writer.Close(); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (w *Writer) Close() error {
 	return w.index()
 }
 
-// listed is a page of the list.
+// listed is an entry of the list.
 type listed struct{ url, title string }
 
 func (w *Writer) index() error {
@@ -81,7 +81,7 @@ func (w *Writer) index() error {
 	})
 }
 
-// readPages reads which pages there are, by their files, and whether there are more than maxListed.
+// readPages reads the file of chunks and returns the pages by their files, and whether there are more than maxListed.
 func readPages(path string) (pages map[string]listed, more bool, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -115,7 +115,7 @@ func readPages(path string) (pages map[string]listed, more bool, err error) {
 
 var inBrackets = strings.NewReplacer("[", "(", "]", ")", "\n", " ")
 
-// list is llms.txt: a section for each host.
+// list returns the text of llms.txt, with a section for each host.
 func list(pages map[string]listed, more bool) string {
 	var b strings.Builder
 	files := slices.Sorted(maps.Keys(pages))

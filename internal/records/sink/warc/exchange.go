@@ -20,16 +20,16 @@ const (
 	notModified = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
 )
 
-// maxHops bounds what is written of a URL's way from a seed, a letter for each link.
+// maxHops bounds how much is written of a URL's path from its seed, one letter per link.
 const maxHops = 1000
 
 type original struct {
 	uri, date, id string
-	at            *place // of the record that has date and ID; nil: they are known
+	at            *place // where the record is that has date and ID; nil means that they are known
 }
 
-// memory knows which response has a payload. Beyond its bound it forgets the one that was not met for longest; that
-// payload is then stored once more.
+// memory knows which response has a payload. When it is full, it forgets the payload that was not found for longest;
+// that payload is then stored once more.
 type memory struct {
 	lru *simplelru.LRU[[sha1.Size]byte, original] // nil remembers nothing
 }
@@ -62,8 +62,8 @@ func (m memory) add(d [sha1.Size]byte, o original) {
 	}
 }
 
-// headerLength is how long the header of an HTTP message is, with the empty line behind it; all of the message if
-// there is none. Some servers end lines with a line feed alone.
+// headerLength returns the length of the header of an HTTP message, including the empty line behind it. Without an
+// empty line it returns the length of the message. Some servers end lines with a line feed alone.
 func headerLength(message []byte) (n int) {
 	for line := range bytes.Lines(message) {
 		if n += len(line); len(bytes.TrimRight(line, "\r\n")) == 0 && line[len(line)-1] == '\n' {
@@ -75,13 +75,13 @@ func headerLength(message []byte) (n int) {
 
 type exchange struct {
 	*record.Record
-	head int // of its Response
+	head int // length of the header of its Response
 	date string
-	info string // the ID of the file's warcinfo
+	info string // ID of the file's warcinfo record
 }
 
-// answer is the first of its records, a response or a revisit, and the digest of its payload if others may refer to
-// that.
+// answer returns the first record of the exchange, a response or a revisit. If later revisits may refer to that record,
+// fresh is true and digest is that of its payload.
 func (x *exchange) answer(known memory) (r *warcRecord, digest [sha1.Size]byte, fresh bool) {
 	c := x.Exchange
 	r = &warcRecord{
@@ -115,7 +115,7 @@ func (x *exchange) answer(known memory) (r *warcRecord, digest [sha1.Size]byte, 
 	return r, digest, true
 }
 
-// revisit makes a response one that refers to an earlier one for its payload.
+// revisit turns a response into a revisit, which refers to an earlier response for its payload.
 func (r *warcRecord) revisit(head []byte, profile string, to original) {
 	r.kind, r.block = typeRevisit, [][]byte{head}
 	r.add("WARC-Profile", profile)
@@ -124,7 +124,7 @@ func (r *warcRecord) revisit(head []byte, profile string, to original) {
 	r.add("WARC-Refers-To-Date", to.date)
 }
 
-// beside is the header of the other records of the exchange whose answer has that ID.
+// beside returns another record of the exchange, whose first record has the ID answer.
 func (x *exchange) beside(kind, media, answer string, block []byte) *warcRecord {
 	return &warcRecord{
 		kind: kind, id: newID(), date: x.date, media: media, block: [][]byte{block},
@@ -136,7 +136,7 @@ func (x *exchange) about(answer string) *warcRecord {
 	return x.beside(typeMetadata, "application/warc-fields", answer, appendFields(nil, x.metadata()))
 }
 
-// metadata is what the crawl knows of the exchange, under the names that Heritrix gave it.
+// metadata returns what the crawl knows about the exchange, under the names that Heritrix uses.
 func (x *exchange) metadata() []Field {
 	hops := strings.Repeat("L", min(max(x.Depth, 0), maxHops)) // found on a link
 	if x.Kind == "robots" {
@@ -146,7 +146,7 @@ func (x *exchange) metadata() []Field {
 		{"via", x.Referrer},
 		{"hopsFromSeed", hops},
 		{"fetchTimeMs", strconv.FormatInt(max(x.Timings.Total.Milliseconds(), 0), 10)},
-		{"robots-directives", strings.Join(x.Directives, ", ")}, // a name of ours: the others have none for it
+		{"robots-directives", strings.Join(x.Directives, ", ")}, // a name of our own: there is no common one
 	}
 	for _, u := range x.Links {
 		fields = append(fields, Field{"outlink", u + " L"})
@@ -157,7 +157,7 @@ func (x *exchange) metadata() []Field {
 	return fields
 }
 
-// address is the IP of an address and port; empty if that is none.
+// address returns the IP address of an address with port; empty if it is none.
 func address(remote string) string {
 	at, err := netip.ParseAddrPort(remote)
 	if err != nil {
@@ -166,8 +166,8 @@ func address(remote string) string {
 	return at.Addr().Unmap().WithZone("").String()
 }
 
-// protocol is a protocol as WARC-Protocol names it. The messages of HTTP/2, which has no text, are written as those
-// of HTTP/1.1.
+// protocol returns the name of a protocol in WARC-Protocol. Messages of HTTP/2, which has no textual form, are written
+// like those of HTTP/1.1.
 func protocol(proto string) string {
 	if strings.HasPrefix(proto, "HTTP/2") {
 		return "h2"
@@ -175,19 +175,19 @@ func protocol(proto string) string {
 	return strings.ToLower(proto)
 }
 
-// maskCredentials is a request whose fields with credentials have [redact.Mask] for a value: archives are handed on.
-// One with nothing of that kind is returned as it is, any other is copied.
+// maskCredentials replaces the values of header fields with credentials by [redact.Mask], because archives are passed
+// on. A request without such fields is returned as it is, any other as a copy.
 func maskCredentials(request []byte, by *redact.Redactor) []byte {
 	return maskFields(request, by.SecretHeader)
 }
 
-// maskFields is a message whose fields of some names have [redact.Mask] for a value.
+// maskFields replaces the values of the header fields that secret selects by [redact.Mask].
 func maskFields(request []byte, secret func(name string) bool) []byte {
 	var shown []byte
-	kept := 0 // bytes of the request that are in shown
+	kept := 0 // how many bytes of the request are in shown
 	for at := 0; at < len(request); {
 		n := bytes.IndexByte(request[at:], '\n')
-		if n <= 1 { // the empty line, or none any more
+		if n <= 1 { // the empty line, or the end
 			break
 		}
 		line := request[at : at+n]

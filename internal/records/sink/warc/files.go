@@ -16,16 +16,16 @@ import (
 // The endings of names.
 const (
 	ending     = ".warc.gz"
-	openEnding = ".open" // behind the other, until the file is complete
+	openEnding = ".open" // appended to ending until the file is complete
 
-	// IndexEnding ends the name of the index of an archive.
+	// IndexEnding is the ending of the name of an archive's index.
 	IndexEnding = ".cdxj"
 )
 
 type file struct {
-	name   string // the one that it has, or gets when it is complete
-	open   bool   // it is not complete
-	single bool   // it is all of the series: it has its name from the beginning, and no index
+	name   string // the name of the complete file
+	open   bool   // whether it is incomplete
+	single bool   // whether it is the whole series: it has its final name from the beginning, and no index
 	serial int
 }
 
@@ -40,7 +40,7 @@ func (f *file) index(dir string) string {
 	return filepath.Join(dir, strings.TrimSuffix(f.name, ending)+IndexEnding)
 }
 
-// remove removes the file and its index. A single file keeps its place and is emptied.
+// remove removes the file and its index. A single file is only emptied.
 func (f *file) remove(dir string) error {
 	if f.single {
 		return os.Truncate(f.path(dir), 0)
@@ -61,7 +61,7 @@ func nameOf(prefix, host string, serial int, now time.Time) string {
 	return name + ending
 }
 
-// maxHostPart bounds the name of the machine in that of a file, which systems bound at 255.
+// maxHostPart bounds the host in the name of a file. File systems bound names at 255.
 const maxHostPart = 64
 
 func single(path string) ([]*file, error) {
@@ -79,7 +79,7 @@ func single(path string) ([]*file, error) {
 	return []*file{{name: filepath.Base(path), open: true, single: true, serial: 1}}, nil
 }
 
-// list is the files in dir whose names begin with the prefix, in the order in which they were written.
+// list returns the files in dir whose names begin with the prefix, in the order in which they were written.
 func list(dir, prefix string) ([]*file, error) {
 	names, err := os.ReadDir(dir)
 	if err != nil {
@@ -92,7 +92,7 @@ func list(dir, prefix string) ([]*file, error) {
 		if m == nil || !e.Type().IsRegular() {
 			continue
 		}
-		serial, _ := strconv.Atoi(m[1]) // it is digits, and not many
+		serial, _ := strconv.Atoi(m[1]) // cannot fail: there are 5 to 9 digits
 		files = append(files, &file{name: strings.TrimSuffix(e.Name(), openEnding), open: m[3] != "", serial: serial})
 	}
 	slices.SortFunc(files, func(a, b *file) int { return cmp.Or(a.serial-b.serial, strings.Compare(a.name, b.name)) })

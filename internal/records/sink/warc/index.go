@@ -15,10 +15,10 @@ import (
 	"sync"
 )
 
-// indexLine begins a line of an index: a key, a time to the second, and an object.
+// indexLine matches the beginning of a line of an index: a key, a time in seconds, and a JSON object.
 var indexLine = regexp.MustCompile(`^\S+ \d{14} \{`)
 
-// IsIndexLine reports whether a line begins as those of an index do.
+// IsIndexLine reports whether a line begins like one of an index.
 func IsIndexLine(line []byte) bool { return indexLine.Match(line) }
 
 const revisitMime = "warc/revisit"
@@ -35,7 +35,7 @@ type entry struct {
 
 var onlyDigits = strings.NewReplacer("-", "", ":", "", "T", "", ".", "", "Z", "")
 
-// line is the line of a record's entry; head is that of its HTTP message, and of its date the seconds count.
+// line returns the index line of a record. head is the header of its HTTP message; of date only the seconds are used.
 func line(kind, uri, date, digest string, head []byte, offset, length int64, file string) string {
 	uri = oneLine(uri)
 	e := entry{
@@ -49,13 +49,13 @@ func line(kind, uri, date, digest string, head []byte, offset, length int64, fil
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(e) // texts cannot fail; it ends the line
+	_ = enc.Encode(e) // cannot fail for strings; Encode ends the line
 	digits := onlyDigits.Replace(date)
 	return surt(uri) + " " + digits[:min(14, len(digits))] + " " + b.String()
 }
 
-// statusAndMime reads the status and the media type, without parameters, out of the header of an answer. Of a header
-// that is spoilt it returns what there is.
+// statusAndMime reads the status and the media type, without parameters, from the header of a response. From a damaged
+// header it returns what it can read.
 func statusAndMime(head []byte) (status, mime string) {
 	first, rest, _ := bytes.Cut(head, []byte("\n"))
 	if parts := strings.Fields(string(first)); len(parts) > 1 && len(parts[1]) == 3 {
@@ -71,8 +71,8 @@ func statusAndMime(head []byte) (status, mime string) {
 	return status, ""
 }
 
-// writeIndex writes the lines, sorted by their bytes, and has the disk take them. Until the archive has its name a
-// file that is there is of a run that was killed here.
+// writeIndex writes the lines, sorted bytewise, and syncs the file. It replaces a file of that path: while the archive
+// has no final name, such a file was left by a killed process.
 func writeIndex(path string, lines []string) (err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -82,7 +82,7 @@ func writeIndex(path string, lines []string) (err error) {
 	slices.Sort(lines)
 	w := bufio.NewWriter(f)
 	for _, l := range lines {
-		_, _ = w.WriteString(l) // the error stays until Flush
+		_, _ = w.WriteString(l) // Flush returns the error
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -90,9 +90,9 @@ func writeIndex(path string, lines []string) (err error) {
 	return f.Sync()
 }
 
-// surt is the key of pywb and the Wayback Machine for a URL, as by the library of that name: without scheme, user
-// information, "www", default port, session ids and fragment; unescaped, path and query in lower case. URLs that are
-// not of the web are their own key.
+// surt returns the key that pywb and the Wayback Machine use for a URL (Sort-friendly URI Reordering Transform), like
+// the library of that name: without scheme, user information, "www", default port, session IDs and fragment; unescaped,
+// with path and query in lower case. A URL that is not http or https is its own key.
 func surt(uri string) string {
 	scheme, rest, _ := strings.Cut(uri, "://")
 	if scheme = strings.ToLower(scheme); scheme != "http" && scheme != "https" {
@@ -108,8 +108,8 @@ func surt(uri string) string {
 	return key
 }
 
-// surtHost is the host with its labels in reverse, also those of an IPv4 address, so that the hosts of a domain stand
-// together. An IPv6 address is without its brackets.
+// surtHost returns the host with its labels in reverse order, so that the hosts of a domain are adjacent. The parts of
+// an IPv4 address are reversed as well; an IPv6 address loses its brackets.
 func surtHost(scheme, authority string) string {
 	authority = authority[strings.LastIndexByte(authority, '@')+1:]
 	host, port := authority, ""
@@ -129,7 +129,7 @@ func surtHost(scheme, authority string) string {
 	return strings.Join(labels, ",") + port
 }
 
-// aspSession is a session that ASP.NET puts into a path: a segment in parentheses.
+// aspSession matches paths with a session of ASP.NET: a segment in parentheses.
 var aspSession = sync.OnceValue(func() []*regexp.Regexp {
 	return []*regexp.Regexp{
 		regexp.MustCompile(`^(.*/)\((?:[a-z]\([0-9a-z]{24}\))+\)/([^?]+\.aspx.*)$`),
@@ -137,7 +137,7 @@ var aspSession = sync.OnceValue(func() []*regexp.Regexp {
 	}
 })
 
-// surtPath takes a path that begins with a slash.
+// surtPath transforms a path, which must begin with a slash.
 func surtPath(path string) string {
 	kept := make([]string, 0, 16)
 	for _, s := range strings.Split(unescaped(path), "/")[1:] {
@@ -149,7 +149,7 @@ func surtPath(path string) string {
 			kept = append(kept, s)
 		}
 	}
-	if last := len(kept) - 1; last > 0 { // of several slashes in a row one counts
+	if last := len(kept) - 1; last > 0 { // several slashes in a row count as one
 		kept = append(slices.DeleteFunc(kept[:last:last], func(s string) bool { return s == "" }), kept[last])
 	}
 	path = strings.ToLower(escaped("/" + strings.Join(kept, "/")))
@@ -164,7 +164,7 @@ func surtPath(path string) string {
 	return path
 }
 
-// querySessions are sessions in a query, in lower case.
+// querySessions matches queries with session IDs, in lower case.
 var querySessions = sync.OnceValue(func() []*regexp.Regexp {
 	return []*regexp.Regexp{
 		regexp.MustCompile(`^(.*)jsessionid=[0-9a-z]{32}(?:&(.*))?$`),
@@ -175,10 +175,10 @@ var querySessions = sync.OnceValue(func() []*regexp.Regexp {
 	}
 })
 
-// surtQuery is the query without sessions, its parameters in order: by name, then by value.
+// surtQuery returns the query without session IDs, its parameters sorted by name, then by value.
 func surtQuery(query string) string {
 	query = strings.ToLower(escaped(unescaped(query)))
-	if strings.Contains(query, "id") { // as in the name of each of them
+	if strings.Contains(query, "id") { // the name of each of them contains it
 		for _, re := range querySessions() {
 			query = re.ReplaceAllString(query, "$1$2")
 		}
@@ -192,8 +192,8 @@ func surtQuery(query string) string {
 	return strings.Join(params, "&")
 }
 
-// unescaped undoes escapes until there are none, in one pass: a URL that was escaped twice is the same. What is no
-// escape stays.
+// unescaped undoes percent-encoding repeatedly until none is left, in one pass, so that a URL that was escaped twice
+// gets the same key. Invalid escapes stay as they are.
 func unescaped(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
@@ -211,7 +211,7 @@ func unescaped(s string) string {
 	return string(out)
 }
 
-// escaped escapes controls, blanks, what is not ASCII, "#" and "%".
+// escaped escapes control characters, spaces, non-ASCII bytes, "#" and "%".
 func escaped(s string) string {
 	const digits = "0123456789ABCDEF"
 	i := 0

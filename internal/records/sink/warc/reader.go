@@ -15,12 +15,12 @@ import (
 	"github.com/treadlight/crawl/internal/records/recordfile"
 )
 
-// maxHeader bounds the header of a record, whose longest field is a URL.
+// maxHeader bounds the header of a record. Its longest field is a URL.
 const maxHeader = 8 << 20
 
-// Record is a record as it is read.
+// Record is a record that was read.
 type Record struct {
-	// Offset is where in the file it begins, or its gzip member.
+	// Offset is where in the file the record, or its gzip member, begins.
 	Offset int64
 	// Fields is the header, in order.
 	Fields []Field
@@ -28,7 +28,7 @@ type Record struct {
 	Block io.Reader
 }
 
-// Get is the value of the field with that name, in any case; empty if there is none.
+// Get returns the value of the field with that name, ignoring case; empty if there is none.
 func (r *Record) Get(name string) string {
 	for _, f := range r.Fields {
 		if strings.EqualFold(f.Name, name) {
@@ -38,31 +38,32 @@ func (r *Record) Get(name string) string {
 	return ""
 }
 
-// Reader reads an archive, plain or with one record in each gzip member, and is strict: it takes what a [Writer]
-// writes, holds each block against its digest, and calls all else an error.
+// Reader reads an archive, plain or with one record per gzip member. It is strict: it accepts what a [Writer] writes,
+// verifies the digest of each block, and reports anything else as an error. It must not be used by several goroutines
+// at once.
 type Reader struct {
 	in     *recordfile.Counter
-	raw    *bufio.Reader // over in
-	gz     *gzip.Reader  // nil until first used
-	member *bufio.Reader // over gz
-	text   *bufio.Reader // of the record: member, or raw if it is plain
+	raw    *bufio.Reader // reads from in
+	gz     *gzip.Reader  // nil until the first use
+	member *bufio.Reader // reads from gz
+	text   *bufio.Reader // the text of the record: member, or raw if the archive is plain
 	plain  bool
-	rec    *Record // not read to its end; nil: there is none
+	rec    *Record // the record that is not read to its end; nil means none
 	left   *io.LimitedReader
-	digest hash.Hash // of what was read of the block
+	digest hash.Hash // digest of what was read of the block
 }
 
-// NewReader reads the archive in r from its beginning, or that of any record.
+// NewReader returns a Reader of an archive, from its beginning or from the beginning of any record.
 func NewReader(r io.Reader) *Reader {
 	in := &recordfile.Counter{Reader: r}
 	return &Reader{in: in, raw: bufio.NewReaderSize(in, 64<<10)}
 }
 
-// Offset is how far in the archive the Reader is. After Finish it is the end of the record.
+// Offset returns the position of the Reader in the archive. After Finish it is the end of the record.
 func (r *Reader) Offset() int64 { return r.in.N - int64(r.raw.Buffered()) }
 
-// Next is the next record. The error is io.EOF behind the last one, and io.ErrUnexpectedEOF if the file ends within a
-// record.
+// Next returns the next record. The error is io.EOF behind the last one, and wraps io.ErrUnexpectedEOF if the file ends
+// within a record.
 func (r *Reader) Next() (*Record, error) {
 	if err := r.Finish(); err != nil {
 		return nil, err
@@ -80,7 +81,7 @@ func (r *Reader) Next() (*Record, error) {
 	return rec, nil
 }
 
-// whole is an error of a file that should have gone on.
+// whole turns io.EOF into io.ErrUnexpectedEOF, for places where a file must not end.
 func whole(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -88,10 +89,11 @@ func whole(err error) error {
 	return err
 }
 
-// begin is the text of the record that begins here, up to its end if that is one of a gzip member.
+// begin prepares r.text to read the record that begins here. In a compressed archive the text ends with the record's
+// gzip member.
 func (r *Reader) begin() (err error) {
-	if r.text == nil { // the first record says how all are written
-		head, _ := r.raw.Peek(len(version)) // a shorter one is cut off
+	if r.text == nil { // all records are written like the first one
+		head, _ := r.raw.Peek(len(version)) // a shorter file is cut off
 		r.plain = strings.HasPrefix(version, string(head))
 	}
 	if r.plain {
@@ -172,7 +174,7 @@ func readFields(text *bufio.Reader, room int) (fields []Field, err error) {
 	}
 }
 
-// crlfLine reads a line of at most that many bytes, and returns it without its end.
+// crlfLine reads a line of at most limit bytes, and returns it without its line end.
 func crlfLine(text *bufio.Reader, limit int) (string, error) {
 	var l []byte
 	for {
@@ -196,7 +198,7 @@ func crlfLine(text *bufio.Reader, limit int) (string, error) {
 	}
 }
 
-// Finish reads the rest of the record under way, if there is one, and reports what is wrong with it.
+// Finish reads the rest of the current record, if there is one, and returns an error if the record is damaged.
 func (r *Reader) Finish() error {
 	rec := r.rec
 	if rec == nil {
@@ -207,7 +209,7 @@ func (r *Reader) Finish() error {
 	if err == nil && r.left.N > 0 {
 		err = io.ErrUnexpectedEOF
 	}
-	room := int64(5) // a byte more than there may be
+	room := int64(5) // one byte more than may follow
 	if r.plain {
 		room = 4 // the next record follows
 	}
@@ -228,7 +230,7 @@ func (r *Reader) Finish() error {
 	return fmt.Errorf("record at %d: %w", rec.Offset, whole(err))
 }
 
-// FieldsOf reads a block of fields, as those of warcinfo and metadata records are.
+// FieldsOf reads a block that consists of fields, such as those of warcinfo and metadata records.
 func FieldsOf(block io.Reader) ([]Field, error) {
 	fields, err := readFields(bufio.NewReader(block), maxHeader)
 	switch {

@@ -25,9 +25,9 @@ const (
 
 const (
 	version = "WARC/1.1"
-	// dateFormat is that of WARC-Date: UTC, here to the millisecond.
+	// dateFormat is the format of WARC-Date: UTC, here in milliseconds.
 	dateFormat = "2006-01-02T15:04:05.000Z"
-	// level of gzip: on pages, level 3 took two thirds of the time and 10 % more room.
+	// level is the gzip level: on pages, level 3 took two thirds of the time and 10 % more space.
 	level = 6
 )
 
@@ -41,7 +41,7 @@ func newID() string {
 	return fmt.Sprintf("<urn:uuid:%x-%x-%x-%x-%x>", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
 }
 
-// dateOf is a time as archives have it. A year beyond four digits makes it the zero time.
+// dateOf formats a time for WARC-Date. A year of more than four digits gives the zero time.
 func dateOf(t time.Time) string {
 	if t = t.UTC(); t.Year() < 0 || t.Year() > 9999 {
 		t = time.Time{}
@@ -64,8 +64,8 @@ type warcRecord struct {
 	kind   string
 	id     string
 	date   string
-	fields []Field // beside those that every record has; empty ones are left out
-	media  string  // the Content-Type
+	fields []Field // fields other than those that every record has; those with an empty value are left out
+	media  string  // value of Content-Type
 	block  [][]byte
 }
 
@@ -85,7 +85,8 @@ func (r *warcRecord) appendHeader(dst []byte) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendFields appends a line for each that is not empty. What comes from strangers must not begin another one.
+// appendFields appends a line for each field that is not empty. Line breaks in values become spaces, so that a value
+// from a server cannot begin another line.
 func appendFields(dst []byte, fields []Field) []byte {
 	for _, f := range fields {
 		if f.Value != "" {
@@ -108,11 +109,11 @@ func oneLine(s string) string {
 // encoder compresses records, or leaves them plain.
 type encoder struct {
 	plain bool
-	gz    *gzip.Writer // nil until first used
+	gz    *gzip.Writer // nil until the first use
 	head  []byte
 }
 
-// put appends a record to b, as a gzip member unless it is to be plain.
+// put appends a record to b, as a gzip member unless the encoder is plain.
 func (e *encoder) put(b *bytes.Buffer, r *warcRecord) error {
 	e.head = r.appendHeader(e.head[:0])
 	if e.plain {
@@ -131,7 +132,8 @@ func (e *encoder) put(b *bytes.Buffer, r *warcRecord) error {
 	return e.gz.Close()
 }
 
-// write writes the record whose header is in e.head, to memory; what went wrong with compressing Close tells.
+// write writes the record whose header is in e.head. It ignores errors: w writes to memory, and Close of the gzip
+// writer returns errors of compression.
 func (e *encoder) write(w io.Writer, r *warcRecord) {
 	_, _ = w.Write(e.head)
 	for _, part := range r.block {

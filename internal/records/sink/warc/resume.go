@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// seriesOffset is the field of a warcinfo that has the bytes of the series before its file. By it the file that a
-	// position lies in is found, whatever became of those before.
+	// seriesOffset is the field of a warcinfo that contains the number of bytes of the series before its file. It
+	// serves to find the file of a position, even if earlier files are gone.
 	seriesOffset = "series-offset"
-	// advice is what helps when archives are not as a crawl left them.
+	// advice says what to do when archives are not as a crawl left them.
 	advice = "put the files back as they were, or begin the crawl anew with --overwrite, without 'resume'"
 	// maxIndexLine is the longest line of an index that is read, in bytes. URLs are much shorter.
 	maxIndexLine = 1 << 20
 )
 
-// Cut is how many bytes Append has cut off: an exchange that a crash had left in part.
+// Cut returns how many bytes Append has cut off: an exchange that a crash had left incomplete.
 func (w *Writer) Cut() int64 { return w.cut }
 
-// reading has read look at a file by a Reader, from that offset on.
+// reading calls read with a Reader of a file, from that offset on.
 func reading(path string, offset int64, read func(r *Reader) error) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -43,8 +43,8 @@ func reading(path string, offset int64, read func(r *Reader) error) error {
 	return read(NewReader(f))
 }
 
-// endOfLastExchange is the position behind the last whole exchange of the series, and how many bytes of its file
-// follow. Only the last files may be incomplete, and those without a whole record have nothing to lose.
+// endOfLastExchange returns the position behind the last whole exchange of the series, and how many bytes follow it.
+// Only the last files may be incomplete; those without a whole record have nothing to lose.
 func (w *Writer) endOfLastExchange(files []*file) (position, behind int64, err error) {
 	for _, f := range slices.Backward(files) {
 		path := f.path(w.dir)
@@ -68,8 +68,8 @@ func (w *Writer) endOfLastExchange(files []*file) (position, behind int64, err e
 	return 0, behind, nil
 }
 
-// lastExchange is where the last whole exchange of a file ends, or its warcinfo: the metadata are the last record of
-// each.
+// lastExchange returns where the last whole exchange of a file ends, or its warcinfo if there is none. An exchange ends
+// with its metadata record.
 func lastExchange(path string) (end int64, err error) {
 	err = reading(path, 0, func(r *Reader) error {
 		for {
@@ -80,7 +80,7 @@ func lastExchange(path string) (end int64, err error) {
 			if disk, ok := errors.AsType[*fs.PathError](err); ok {
 				return disk
 			}
-			if err != nil { // the end, or what a crash has left there
+			if err != nil { // the end, or the rest that a crash has left
 				return nil //nolint:nilerr // what is whole counts
 			}
 			if kind := rec.Get("WARC-Type"); kind == typeMetadata || kind == typeInfo {
@@ -91,8 +91,8 @@ func lastExchange(path string) (end int64, err error) {
 	return end, err
 }
 
-// resume brings the series back to the position: the file that it lies in ends there, and those behind are gone.
-// Nothing is changed before it is known that this can be done.
+// resume truncates the series to the position: it cuts the file that contains the position and removes those behind. It
+// changes nothing before it is certain that this is possible.
 func (w *Writer) resume(files []*file) error {
 	if w.cfg.Position == 0 {
 		return w.removeFiles(files)
@@ -122,7 +122,7 @@ func (w *Writer) resume(files []*file) error {
 		return err
 	}
 	w.serial = f.serial
-	if !f.open && info.Size() == w.size { // it is complete, and that is all there is
+	if !f.open && info.Size() == w.size { // the file is complete and ends at the position
 		w.start, w.size, w.now, w.lines = w.cfg.Position, 0, nil, nil
 		w.serial++
 		return nil
@@ -130,8 +130,8 @@ func (w *Writer) resume(files []*file) error {
 	return w.reopen(f)
 }
 
-// covering is the last file that begins before the position, and where it begins; -1 if there is none. A file of
-// which not even the first record is whole begins behind it.
+// covering returns the index of the last file that begins before the position, and where that file begins; -1 if there
+// is none. It skips files whose first record is not whole, since these begin behind the position.
 func (w *Writer) covering(files []*file) (at int, start int64) {
 	for i, f := range slices.Backward(files) {
 		if begin, err := startOf(f.path(w.dir)); err == nil && begin < w.cfg.Position {
@@ -141,7 +141,7 @@ func (w *Writer) covering(files []*file) (at int, start int64) {
 	return -1, 0
 }
 
-// startOf is how many bytes of the series come before a file.
+// startOf returns how many bytes of the series precede a file.
 func startOf(path string) (start int64, err error) {
 	err = reading(path, 0, func(r *Reader) error {
 		rec, err := r.Next()
@@ -163,8 +163,8 @@ func startOf(path string) (start int64, err error) {
 	return start, err
 }
 
-// scan reads the file up to w.size, where a record must end, and has what the Writer knows of it: the lines of its
-// index, the ID of its warcinfo, and its payloads.
+// scan reads the file up to w.size, where a record must end, and restores what the Writer knows about it: the lines of
+// its index, the ID of its warcinfo, and its payloads.
 func (w *Writer) scan(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -193,7 +193,7 @@ func (w *Writer) scan(path string) error {
 				w.lines = append(w.lines, line(kind, rec.Get("WARC-Target-URI"), rec.Get("WARC-Date"), payload, head, rec.Offset, r.Offset()-rec.Offset, w.now.name))
 			}
 			if digest, ok := readDigest(payload); ok {
-				if o, ok := originalOf(rec, digest); ok { // its payload is known again
+				if o, ok := originalOf(rec, digest); ok { // remember its payload
 					w.known.add(digest, o)
 				}
 			}
@@ -207,13 +207,13 @@ func readHead(block io.Reader) (head []byte) {
 		l, err := text.ReadBytes('\n')
 		head = append(head, l...)
 		if err != nil || len(bytes.TrimRight(l, "\r\n")) == 0 {
-			return head // what is wrong with the record, Finish tells
+			return head // Finish returns what is wrong with the record
 		}
 	}
 }
 
-// reopen goes on with a file that ends where it should, or cuts it there. One that was complete is so no longer, and
-// loses its index first.
+// reopen continues a file that ends at w.size, or cuts it there. If the file was complete, it loses first its index and
+// then its final name.
 func (w *Writer) reopen(f *file) error {
 	if !f.open {
 		if err := os.Remove(f.index(w.dir)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -230,7 +230,7 @@ func (w *Writer) reopen(f *file) error {
 		return err
 	}
 	err = out.Truncate(w.size)
-	if err == nil && w.cfg.Credentials { // they may be new to it
+	if err == nil && w.cfg.Credentials { // earlier runs may have left credentials out
 		err = out.Chmod(w.mode())
 	}
 	if err != nil {
@@ -240,22 +240,22 @@ func (w *Writer) reopen(f *file) error {
 	return nil
 }
 
-// A resumed crawl knows earlier payloads by the indexes, with digest and place; date and ID are read from the record
-// when a revisit needs them. Payloads without a file or index are stored again.
+// A resumed crawl knows earlier payloads from the indexes, which contain their digest and place. Date and ID are read
+// from the record when a revisit needs them. Payloads without a file or an index are stored again.
 
 type place struct {
 	path   string
 	offset int64
 }
 
-// pointer is what an index knows of a response.
+// pointer is what an index says about a response.
 type pointer struct {
 	digest [sha1.Size]byte
 	uri    string
 	place
 }
 
-// rememberEarlier knows the payloads of complete files again, of the latest as many as may be remembered.
+// rememberEarlier adds the payloads of complete files to memory: the latest ones, as many as fit.
 func (w *Writer) rememberEarlier(files []*file) {
 	var known [][]*pointer
 	for left := w.cfg.Remember; left > 0 && len(files) > 0; files = files[:len(files)-1] {
@@ -270,7 +270,7 @@ func (w *Writer) rememberEarlier(files []*file) {
 	}
 }
 
-// pointers are the last responses of a complete file, at most so many, in their order.
+// pointers returns the last responses of a complete file, at most most of them, in their order.
 func (w *Writer) pointers(f *file, most int) (all []*pointer) {
 	in, err := os.Open(f.index(w.dir))
 	if err != nil {
@@ -298,7 +298,8 @@ func (w *Writer) pointers(f *file, most int) (all []*pointer) {
 	return slices.Clone(all[max(0, len(all)-most):])
 }
 
-// readDigest reads a digest as archives have it, and reports whether it is one of something.
+// readDigest parses a digest as archives write it. It reports false if the digest is invalid or is that of an empty
+// payload.
 func readDigest(text string) (digest [sha1.Size]byte, ok bool) {
 	text, ok = strings.CutPrefix(text, "sha1:")
 	raw, err := base32.StdEncoding.DecodeString(text)
@@ -308,9 +309,10 @@ func readDigest(text string) (digest [sha1.Size]byte, ok bool) {
 	return [sha1.Size]byte(raw), true
 }
 
-// read is what the record at a place says of itself, if it is there still and is a response with all of that payload.
+// read reads what the record at a place says about itself. It reports false unless there is still a response with the
+// whole payload.
 func (p *place) read(digest [sha1.Size]byte) (o original, ok bool) {
-	_ = reading(p.path, p.offset, func(r *Reader) error { // without it the payload is stored once more
+	_ = reading(p.path, p.offset, func(r *Reader) error { // if this fails, the payload is stored once more
 		rec, err := r.Next()
 		if err == nil {
 			o, ok = originalOf(rec, digest)
@@ -320,7 +322,8 @@ func (p *place) read(digest [sha1.Size]byte) (o original, ok bool) {
 	return o, ok
 }
 
-// originalOf is what revisits say of a response, if it is one that has all of that payload.
+// originalOf returns what revisits say about a response. It reports false unless the record is a response with the
+// whole payload.
 func originalOf(rec *Record, digest [sha1.Size]byte) (o original, ok bool) {
 	if rec.Get("WARC-Type") != typeResponse || rec.Get("WARC-Truncated") != "" || rec.Get("WARC-Payload-Digest") != digestText(digest) {
 		return o, false

@@ -1,36 +1,37 @@
-// Package warc writes the exchanges of a crawl as web archives: WARC/1.1 files (ISO 28500:2017) that browsers of the
-// past, such as pywb, replay.
+// Package warc writes the exchanges of a crawl as web archives: WARC/1.1 files (ISO 28500:2017), which programs such as
+// pywb replay.
 //
-// [Open] opens a directory, or a single file, and gives a [*Writer], which is a sink that may be resumed. It takes
-// the records of a crawl that have an Exchange and leaves the others out. [Reader] reads a file back, strictly.
+// [Open] opens a directory, or a single file, and returns a [*Writer], a sink that can be resumed. It writes the
+// records of a crawl that have an Exchange and ignores the others. [Reader] reads a file back, strictly.
 //
 // # What is written
 //
-// A file begins with a warcinfo record: the program, its settings, and how many bytes of the series come before it.
-// Each exchange is three records that name each other: the response as the server sent it, byte by byte, the request,
-// and metadata: where the URL was found, how long it took, and the links of the page. In place of a response there is
-// a revisit, with the header of the answer alone, if its payload is that of an earlier response, or if the server
-// says that nothing has changed (304). A payload is the body without the framing of chunks and with its compression.
+// A file begins with a warcinfo record: the program, its settings, and how many bytes of the series precede the file.
+// Each exchange is three records that refer to each other: the response as the server sent it, byte by byte; the
+// request; and metadata, which say where the URL was found, how long the exchange took, and which links the page has.
+// In place of the response there is a revisit, with the header of the response alone, if the payload is that of an
+// earlier response or if the server says that nothing has changed (304). A payload is the body without chunked framing,
+// but as compressed as it was sent.
 //
 // # Files
 //
-// A record is a gzip member of its own. Files are named PREFIX-TIME-SERIAL-HOST.warc.gz, with .open behind that until
-// they are complete. A complete file has an index beside it, NAME.cdxj, sorted, with a line for each response and
-// revisit: the URL as a sort-friendly key, the time, and as JSON where the record is. When a file has its size, which
-// the last exchange in it may exceed, the next one begins. A single file is a series of one that never ends, plain or
-// compressed as its name says, without an index.
+// Each record is a gzip member of its own. Files are named PREFIX-TIME-SERIAL-HOST.warc.gz, followed by .open until
+// they are complete. A complete file has an index beside it, NAME.cdxj. It is sorted and has a line for each response
+// and revisit: the URL as a sort-friendly key, the time, and, as JSON, where the record is. When a file has reached its
+// size, which its last exchange may exceed, the next one begins. A single file is a series of one that never ends,
+// plain or compressed according to its name, without an index.
 //
 // # The invariant
 //
-// The files of a directory are one series. A [record.Position] counts the bytes of all of them; it lies between two
-// exchanges. Only whole exchanges are handed to a file, and what the system takes of one only in part is cut off.
-// After a crash, files are whole but for the end of the last one; Resume cuts the series back to the position,
-// however many files have been begun behind it, and Append to the end of the last whole exchange.
+// The files of a directory are one series. A [record.Position] counts the bytes of all of them; it is always between
+// two exchanges. Only whole exchanges are written to a file, and if the system writes only part of one, that part is
+// cut off. After a crash, files are whole except for the end of the last one. Resume truncates the series to the
+// position, however many files were begun behind it, and Append to the end of the last whole exchange.
 //
-// The digests of payloads are remembered up to a bound, those not met for longest are forgotten; a resumed crawl
-// knows those of its earlier files by their indexes. What is forgotten is stored again in full.
+// The digests of payloads are remembered up to a bound; those not found for longest are forgotten. A resumed crawl
+// knows those of its earlier files from their indexes. A forgotten payload is stored again in full.
 //
-// A Writer must not be used by two goroutines at once, but for Sync.
+// A Writer must not be used by two goroutines at once, except for Sync.
 package warc
 
 import (
@@ -55,60 +56,62 @@ import (
 )
 
 const (
-	// DefaultMaxSize is 1 GB, the size that archives commonly are cut at.
+	// DefaultMaxSize is 1 GB, the common size of archive files.
 	DefaultMaxSize = 1e9
-	// DefaultRemember is payloads that are remembered: 40 MB with URLs of the usual length.
+	// DefaultRemember is how many payloads are remembered: 40 MB with URLs of usual length.
 	DefaultRemember = 1 << 17
-	// DefaultPrefix begins the names of files.
+	// DefaultPrefix is the beginning of the names of files.
 	DefaultPrefix = "treadlight"
 
-	// flushSize is what gathers before it is written, as in package sink.
+	// flushSize is how many bytes are collected before they are written, as in package sink.
 	flushSize = 64 << 10
-	// maxKept is the buffer that survives a flush; one large answer may have made it larger.
+	// maxKept is the largest buffer that is kept after a flush; one large response may have made it larger.
 	maxKept = 1 << 20
 )
 
-// Config is how a directory is opened. The zero value writes a new series.
+// Config configures how a directory is opened. The zero Config writes a new series.
 type Config struct {
-	// Single makes one file of all, whose path is given in place of a directory, and which has no index. It is compressed
-	// if its name ends in .gz. Prefix, Host and MaxSize do not count then. False: a series of files in a directory.
+	// Single writes everything into one file without an index; its path is given in place of a directory. The file is
+	// compressed if its name ends in .gz. Prefix, Host and MaxSize are ignored. False writes a series of files in a
+	// directory.
 	Single bool
-	// Prefix begins the names of files: letters, digits and any of . _ -. Empty is DefaultPrefix.
+	// Prefix is the beginning of the names of files: letters, digits and any of . _ -. Empty means DefaultPrefix.
 	Prefix string
-	// Host ends the names of files: what the machine is called. Empty leaves it out.
+	// Host is the end of the names of files: the name of the machine. Empty means that names have no such part.
 	Host string
-	// MaxSize is the bytes of a file after which the next one begins. An exchange is never cut in two. Zero is
-	// DefaultMaxSize; one below zero is refused.
+	// MaxSize is the size of a file in bytes after which the next one begins. An exchange is never split. Zero means
+	// DefaultMaxSize; a negative value is an error.
 	MaxSize int64
-	// Remember is how many payloads are known at a time; about 300 bytes each. Zero is DefaultRemember, below zero none.
+	// Remember is how many payloads are remembered at a time, about 300 bytes each. Zero means DefaultRemember, a
+	// negative value none.
 	Remember int
-	// Info is what each file says of the program that wrote it and of its settings, in the names of the standard:
-	// software, robots, operator. Nil says nothing.
+	// Info is what each file says about the program that wrote it and about its settings, under the names of the
+	// standard: software, robots, operator. Nil says nothing.
 	Info []Field
-	// Credentials keeps what requests hold of them, in files for their owner alone. False: the values of such fields
-	// are left out, and files are as the user's mask has them.
+	// Credentials keeps the credentials of requests in the archive, and makes its files readable by their owner alone.
+	// False leaves out the values of such fields; files then have the mode that the user's mask permits.
 	Credentials bool
-	// Cookies says that the crawl sends back what answers set, so that their Set-Cookie opens something: unless there
-	// are Credentials, its values are left out. False: answers are as they came.
+	// Cookies says that the crawl sends cookies back, so that a Set-Cookie of a response is a credential: its value is
+	// left out unless Credentials is set. False keeps responses as they came.
 	Cookies bool
-	// Redact says which fields are credentials. Nil is those of package redact.
+	// Redact says which header fields are credentials. Nil means those of package redact.
 	Redact *redact.Redactor
-	// ObeyNoArchive leaves out what is sent and what comes of pages that say noarchive to robots, but for the
-	// metadata that says so. False: they are archived with it.
+	// ObeyNoArchive leaves out the request and the response of pages that say noarchive to robots; only the metadata
+	// that says so is written. False archives such pages like others.
 	ObeyNoArchive bool
-	// Existing is what to do with files of this prefix. Zero refuses them.
+	// Existing says what to do with existing files of this prefix. Zero refuses them.
 	Existing sink.Existing
-	// Position is where Resume goes on, in bytes of all files: what Writer.Mark told. Zero is the beginning.
+	// Position is where Resume continues, in bytes of all files, as Writer.Mark returned it. Zero means the beginning.
 	Position int64
-	// Records is how many exchanges are before Position. It is only passed on, to Mark.
+	// Records is how many exchanges precede Position. It is only added to the result of Mark.
 	Records int64
-	// Clock tells the time for names. Nil is the system's.
+	// Clock gives the time for names. Nil means the system's clock.
 	Clock clock.Clock
 }
 
 var prefixForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) })
 
-// CheckPrefix reports a prefix that the names of files cannot begin with.
+// CheckPrefix returns an error for a prefix that names of files cannot begin with.
 func CheckPrefix(s string) error {
 	if !prefixForm().MatchString(s) || s[0] == '-' || s[0] == '.' {
 		return fmt.Errorf("%.80q cannot begin the name of a file; give up to 64 letters, digits and . _ -, a letter or digit first", s)
@@ -128,7 +131,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// Writer is the sink of a directory, or of a single file.
+// Writer is the sink of a directory of archives, or of a single file.
 type Writer struct {
 	path  string // as it was opened
 	dir   string
@@ -136,28 +139,28 @@ type Writer struct {
 	enc   encoder
 	known memory
 
-	buf     bytes.Buffer // whole exchanges that are not in the file yet
-	pending int64        // exchanges in buf
-	records int64        // exchanges in the files
-	cut     int64        // bytes that Append cut off
+	buf     bytes.Buffer // whole exchanges not written yet
+	pending int64        // number of exchanges in buf
+	records int64        // number of exchanges in the files
+	cut     int64        // bytes that Append has cut off
 	start   int64        // bytes of the series before the current file
-	size    int64        // of the current file
-	serial  int          // of it, or of the next one if there is none
-	info    string       // the ID of its warcinfo
-	now     *file        // nil: the next exchange begins one
-	lines   []string     // of its index, unsorted: about 250 bytes each
-	err     error        // once set, for good
+	size    int64        // bytes of the current file
+	serial  int          // number of the current file, or of the next one if there is none
+	info    string       // ID of the current file's warcinfo record
+	now     *file        // the current file; nil means that the next exchange begins one
+	lines   []string     // lines of its index, unsorted: about 250 bytes each
+	err     error        // once set, every call returns it
 
-	mu   sync.Mutex // guards what follows, against Sync
-	file *os.File   // of now
+	mu   sync.Mutex // guards what follows from concurrent use by Sync
+	file *os.File   // the open file of now
 }
 
 var _ record.Durable = (*Writer)(nil)
 
 var errClosed = errors.New("archive is closed")
 
-// Open opens a directory for archives and makes it if it is not there. The first file is made when there is something
-// for it, a single one at once. See [Config] for what becomes of files that are there. The error says what to do.
+// Open opens a directory for archives, and makes it if it does not exist. The first file is made when there is
+// something to write, a single file at once. Config says what happens to existing files. The error says what to do.
 func Open(path string, cfg Config) (*Writer, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -171,7 +174,7 @@ func Open(path string, cfg Config) (*Writer, error) {
 	if cfg.Single {
 		w.dir, w.enc.plain = filepath.Dir(path), !strings.HasSuffix(strings.ToLower(path), ".gz")
 		files, err = single(path)
-	} else if err = os.MkdirAll(path, 0o777); err == nil { // less what the user's mask forbids
+	} else if err = os.MkdirAll(path, 0o777); err == nil { // without the bits of the user's umask
 		files, err = list(path, cfg.Prefix)
 	}
 	switch {
@@ -191,7 +194,7 @@ func Open(path string, cfg Config) (*Writer, error) {
 		err = fmt.Errorf("%s holds archives, %s first: add --overwrite to replace them, or choose another directory", path, files[0].name)
 	}
 	if err == nil && cfg.Single && w.now == nil {
-		err = w.begin() // what is wrong with its place is told before the crawl
+		err = w.begin() // so that an error about its path comes before the crawl
 	}
 	if err != nil {
 		return nil, err
@@ -199,7 +202,7 @@ func Open(path string, cfg Config) (*Writer, error) {
 	return w, nil
 }
 
-// removeFiles removes files, the last one first: what a kill leaves is the beginning of a series.
+// removeFiles removes files, the last one first, so that a kill leaves the beginning of a series.
 func (w *Writer) removeFiles(files []*file) error {
 	for _, f := range slices.Backward(files) {
 		if err := f.remove(w.dir); err != nil {
@@ -212,7 +215,7 @@ func (w *Writer) removeFiles(files []*file) error {
 	return nil
 }
 
-// Write takes the exchange of r, if it has one with an answer. It fails if this or an earlier call did.
+// Write writes the exchange of r, if it has one with a response. If an earlier call has failed, it returns that error.
 func (w *Writer) Write(r *record.Record) error {
 	if w.err != nil || r.Exchange == nil || len(r.Exchange.Response) == 0 {
 		return w.err
@@ -237,16 +240,16 @@ func (w *Writer) Write(r *record.Record) error {
 	return w.Flush()
 }
 
-// end is the size that the current file has with what is to be written to it.
+// end returns the size that the current file will have when buf is written.
 func (w *Writer) end() int64 { return w.size + int64(w.buf.Len()) }
 
-// begin makes the next file. Its first record waits to be written with the others.
+// begin makes the next file. Its first record is buffered and written with the others.
 func (w *Writer) begin() error {
 	now := w.cfg.Clock.Now()
 	f := &file{name: nameOf(w.cfg.Prefix, w.cfg.Host, w.serial, now), open: true, serial: w.serial}
 	exclusive := os.O_EXCL
 	if w.cfg.Single {
-		f.name, f.single, exclusive = filepath.Base(w.path), true, 0 // it may be there, empty
+		f.name, f.single, exclusive = filepath.Base(w.path), true, 0 // an empty file may exist
 	}
 	out, err := os.OpenFile(f.path(w.dir), os.O_WRONLY|os.O_CREATE|os.O_APPEND|exclusive, w.mode())
 	if err != nil {
@@ -287,7 +290,7 @@ func (w *Writer) exchange(r *record.Record) error {
 	}
 	x := &exchange{Record: r, head: headerLength(r.Exchange.Response), date: dateOf(r.FetchedAt), info: w.info}
 	if w.cfg.ObeyNoArchive && slices.Contains(x.Directives, "noarchive") {
-		said := *r // and of the page only that
+		said := *r // write only the directives of the page
 		said.Links, said.Resources = nil, nil
 		x.Record = &said
 		return w.enc.put(&w.buf, x.about(""))
@@ -317,7 +320,7 @@ func (w *Writer) exchange(r *record.Record) error {
 	return w.enc.put(&w.buf, x.about(answer.id))
 }
 
-// Flush hands what is there to the system, in one piece.
+// Flush writes the buffered exchanges to the file, in one call.
 func (w *Writer) Flush() error {
 	if w.err != nil || w.buf.Len() == 0 {
 		return w.err
@@ -327,7 +330,7 @@ func (w *Writer) Flush() error {
 		err = io.ErrShortWrite
 	}
 	if err != nil {
-		// The file ends in an exchange that is not whole, or in some that nobody was told of.
+		// The file ends with an incomplete exchange, or with some that do not count as written.
 		if e := w.file.Truncate(w.size); e != nil {
 			err = errors.Join(err, fmt.Errorf("cut off the partial record: %w", e))
 		}
@@ -342,7 +345,8 @@ func (w *Writer) Flush() error {
 	return nil
 }
 
-// finish completes the current file: it is on its disk, then its index is, and then it gets its name.
+// finish completes the current file: the file is synced, then its index is written and synced, and then the file gets
+// its final name.
 func (w *Writer) finish() error {
 	if err := w.Flush(); err != nil {
 		return err
@@ -376,7 +380,7 @@ func (w *Writer) complete() error {
 	return nil
 }
 
-// fail remembers what ended the writing. What is in the files stays.
+// fail stores the error that ends the writing, and returns it. What is in the files stays.
 func (w *Writer) fail(err error) error {
 	path := w.dir
 	if w.now != nil {
@@ -392,7 +396,7 @@ func (w *Writer) Mark() record.Position {
 	return record.Position{Path: w.path, Format: string(sink.WARC), Bytes: w.start + w.size, Records: w.cfg.Records + w.records}
 }
 
-// Sync implements [record.Durable]. Files before the current one are on their disk already.
+// Sync implements [record.Durable]. Files before the current one are on disk already.
 func (w *Writer) Sync() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -403,7 +407,7 @@ func (w *Writer) Sync() error {
 }
 
 // Close flushes, completes the last file, and closes it. After an error it only closes the file, which keeps the name
-// of one that is not complete, and returns the error.
+// of an incomplete one, and returns the error.
 func (w *Writer) Close() error {
 	if errors.Is(w.err, errClosed) {
 		return nil
