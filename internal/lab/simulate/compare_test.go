@@ -37,7 +37,7 @@ func TestComparisonTellsOfEveryRun(t *testing.T) {
 	require.Equal(t, []int{1, 2, 3, 4, 5, 6, 7, 8}, told)
 }
 
-// tripwire ends a context with its first request.
+// tripwire cancels a context at the first request.
 type tripwire struct {
 	Server
 	end func()
@@ -48,7 +48,7 @@ func (s tripwire) Serve(now clock.Instant) Answer {
 	return s.Server.Serve(now)
 }
 
-// The end of the context ends the run that it comes in, and the rows have those before.
+// The end of the context ends the current run, and the rows have the runs before it.
 func TestComparisonEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -56,7 +56,7 @@ func TestComparisonEndsWithItsContext(t *testing.T) {
 	before.Add(2)
 	last := steadyHost("last")
 	last.New = func(rnd *rand.Rand) Server {
-		before.Wait() // the runs that another goroutine may have in hand
+		before.Wait() // runs of other goroutines
 		return tripwire{&pages{rnd: rnd}, cancel}
 	}
 	never := steadyHost("never")
@@ -73,7 +73,7 @@ func TestComparisonEndsWithItsContext(t *testing.T) {
 	require.Equal(t, "- -", first+" "+steady)
 }
 
-// What has not begun when the context ends does not begin.
+// No run begins after the context has ended.
 func TestComparisonBeginsNothingAfterItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -87,7 +87,7 @@ func TestComparisonBeginsNothingAfterItsContext(t *testing.T) {
 	require.Empty(t, rows[0].Runs[0])
 }
 
-// A context that ends when all is done changes nothing.
+// A context that ends after all runs changes nothing.
 func TestComparisonThatWasDoneIsWhole(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	rows, err := Comparison{

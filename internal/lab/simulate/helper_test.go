@@ -7,7 +7,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// Run is a run that nothing watches.
+// Run makes a run that nothing observes.
 func Run(sc Scenario, cfg ratelimit.Config, seed uint64) (Result, error) {
 	return Simulation{Scenario: sc, Config: cfg, Seed: seed}.Run(context.Background())
 }

@@ -79,7 +79,7 @@ func TestEventsComeInOrder(t *testing.T) {
 	var want []event
 	require.Equal(t, forever, q.next())
 	for i := range 2000 {
-		when := clock.Instant(rnd.IntN(300)) // many of them equal
+		when := clock.Instant(rnd.IntN(300)) // many of them are equal
 		q.push(when, arrival, int32(i))
 		want = append(want, event{at: when, seq: uint64(i) + 1, slot: int32(i), what: arrival})
 		if rnd.IntN(3) == 0 {
@@ -112,8 +112,8 @@ func TestLinkDelays(t *testing.T) {
 	require.Zero(t, (&way{rnd: source()}).delay(0))
 }
 
-// Of an hour, the periods take what their mean length and the gaps say, and in them
-// everything takes 3 to 20 times as long.
+// The periods take the share of an hour that their mean length and the gaps give, and in them everything takes 3 to 20
+// times as long.
 func TestContentionComesInSpells(t *testing.T) {
 	w := way{Link: Link{RTT: 400 * time.Microsecond, Contention: true}, rnd: source()}
 	slow := 0

@@ -12,7 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// TestNoise: what fails at random fails at any rate, so the host is used as fast as its owner or its limiter allows.
+// TestNoise: random failures occur at any rate, so the host is crawled as fast as its limiter or the settings allow.
 func TestNoise(t *testing.T) {
 	t.Parallel()
 	for _, share := range []float64{0.03, 0.1, 0.3} {
@@ -55,7 +55,7 @@ func TestNoise(t *testing.T) {
 	}
 }
 
-// troubled fails at random for a while before its limiter alone answers.
+// troubled fails at random for a while. After that only its limiter answers.
 type troubled struct {
 	flaky
 	until clock.Instant
@@ -68,7 +68,7 @@ func (s *troubled) Serve(now clock.Instant) Answer {
 	return s.Server.Serve(now)
 }
 
-// TestNoiseEnds: a limiter whose refusals look like the failures that were found to be random is not overrun for long.
+// TestNoiseEnds: a limiter is not overrun for long if its refusals look like failures that were found to be random.
 func TestNoiseEnds(t *testing.T) {
 	t.Parallel()
 	for _, rate := range []float64{6, 30} {

@@ -30,7 +30,7 @@ type cell struct {
 	trouble
 	begin, length time.Duration
 	ceiling       float64
-	limit         float64 // of an nginx before it; zero for none
+	limit         float64 // of an nginx in front of it; zero means none
 }
 
 func (c cell) String() string {
@@ -60,8 +60,8 @@ func (c cell) run(t *testing.T, out bool) (admitted, sent []int) {
 	return admitted, sent
 }
 
-// back is how long after its end 90 % of the rate without the outage is back, over three seconds, and
-// how many requests it got after its first four.
+// back returns how long after the end of the outage 90 % of the rate without the outage is reached, over three seconds,
+// and how many requests the host got after its first four.
 func (c cell) back(t *testing.T) (d time.Duration, trials int) {
 	with, sent := c.run(t, true)
 	without, _ := c.run(t, false)
@@ -84,9 +84,9 @@ func (c cell) back(t *testing.T) (d time.Duration, trials int) {
 	return Never, trials
 }
 
-// late are the outages that are known to be late: by up to two seconds where it takes the client's own
-// time to give up to notice them, and by more where a search is cut short that was about to meet a limit
-// which answers in the same way, so that it takes a second pause to tell them apart.
+// late are the outages after which the rate is known to come back late: by up to two seconds if the client needs its
+// own timeout to notice the outage, and by more if a search is interrupted that was about to meet a limit which answers
+// in the same way, so that a second pause is needed to tell them apart.
 var late = map[string]bool{
 	"429 from 12s for 1m0s, at most 100/s, nginx 50/s":               true,
 	"429 from 12s for 20s, at most 100/s, nginx 50/s":                true,
@@ -99,9 +99,9 @@ var late = map[string]bool{
 	"no answer from 12s for 4s, at most 100/s, nginx 50/s":           true,
 }
 
-// TestOutages: failures teach nothing of the rate, unless they come again at it. A run with an outage
-// has its rate back in half the outage's length, or ten seconds, and sends a request in two seconds
-// at most meanwhile. A search is not over after two seconds: there the rate to be back at is 10/s, else 100.
+// TestOutages: failures say nothing about the rate, unless they recur at it. A run with an outage has its rate back
+// within half the outage's length, or ten seconds, and meanwhile sends at most one request in two seconds. A search is
+// not over after two seconds, so there the rate to come back to is 10/s, otherwise 100/s.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	for _, tr := range troubles {

@@ -16,11 +16,11 @@ import (
 
 var drawn = flag.Int("random", 0, "hosts that TestRandomHosts draws; the least is 64")
 
-// randomHosts is how many hosts are drawn unless the flag asks for more. Their median
-// varies by a point from one such draw to the next.
+// randomHosts is how many hosts are drawn unless the flag sets another number. Their median varies by a point between
+// draws of that size.
 const randomHosts = 64
 
-// mostRequests shortens the runs of fast hosts: what they show they show in that many.
+// mostRequests shortens the runs of fast hosts, since more requests show nothing new.
 const mostRequests = 1_000_000
 
 func quantile(values []float64, share float64) float64 {
@@ -28,12 +28,11 @@ func quantile(values []float64, share float64) float64 {
 	return sorted[int(share*float64(len(sorted)-1)+0.5)]
 }
 
-// doubtful is the share of its capacity below which a host's bound is looked up.
+// doubtful is the used share of the capacity below which a host's real bound is computed.
 const doubtful = 0.85
 
-// attainable is the requests that can be had of a host after the first minute: of a limiter the best
-// constant pace that is refused for one request in a hundred at most, of a queue what is got by who knows
-// it and keeps it short.
+// attainable returns the requests that a host can serve after the first minute: of a limiter at the best constant pace
+// with at most one refusal in a hundred requests, of a queue as many as a client gets that knows it and keeps it short.
 func attainable(t *testing.T, sc *Scenario) float64 {
 	t.Helper()
 	configs := []ratelimit.Config{Config(Oracle)}
@@ -46,7 +45,7 @@ func attainable(t *testing.T, sc *Scenario) float64 {
 			configs = append(configs, c)
 		}
 	}
-	best := 1 // request, if nobody gets any
+	best := 1 // request, if no pace gets any
 	for _, c := range configs {
 		r, err := Run(*sc, c, 1)
 		require.NoError(t, err)
@@ -57,7 +56,7 @@ func attainable(t *testing.T, sc *Scenario) float64 {
 	return float64(best)
 }
 
-// used is the percentage of what a host could have given that it gave.
+// used returns which percentage of the attainable requests was used.
 func used(t *testing.T, sc *Scenario, r Result) float64 {
 	t.Helper()
 	if share := r.Steady.Utilisation(); share >= doubtful {
@@ -66,12 +65,11 @@ func used(t *testing.T, sc *Scenario, r Result) float64 {
 	return 100 * min(1, float64(r.Steady.Admitted)/min(r.Steady.Capacity, attainable(t, sc)))
 }
 
-// Of hosts that nobody tuned for, most are used nearly as fast as they allow and hardly
-// any is annoyed.
+// Of hosts for which nobody has tuned, most are used nearly as fast as they allow, and hardly any gets many refusals.
 func TestRandomHosts(t *testing.T) {
 	n, few := max(randomHosts, *drawn), racetest.Sample(t)
 	if few {
-		n = 8 // enough to show a race, too few to say anything of the quantiles
+		n = 8 // enough to show a race, too few for the quantiles
 	}
 	var scs []Scenario
 	for seed := range n {
@@ -91,7 +89,7 @@ func TestRandomHosts(t *testing.T) {
 		r := row.Runs[0][0]
 		require.Zero(t, r.InsideRetryAfter, row.Scenario.Doc)
 		require.Less(t, r.RetriesPerFailure, mostRetries, row.Scenario.Doc)
-		if !few { // what can be had takes a dozen runs more
+		if !few { // the attainable requests take a dozen further runs
 			usedUp = append(usedUp, used(t, &row.Scenario, r))
 		}
 		ofAll = append(ofAll, 100*r.Steady.Utilisation())
@@ -102,7 +100,7 @@ func TestRandomHosts(t *testing.T) {
 	}
 	t.Logf("used of what can be had: median %.1f, tenth %.1f; of the capacity: median %.1f, tenth %.1f; refused: ninth tenth %.2f, %% of %d hosts",
 		quantile(usedUp, 0.5), quantile(usedUp, 0.1), quantile(ofAll, 0.5), quantile(ofAll, 0.1), quantile(refused, 0.9), n)
-	// As measured, but for half a point and two that any change may move them by.
+	// As measured, less half a point and two points, by which any change may move them.
 	require.GreaterOrEqual(t, quantile(usedUp, 0.5), 95.0)
 	require.GreaterOrEqual(t, quantile(usedUp, 0.1), 81.0)
 	require.LessOrEqual(t, quantile(refused, 0.9), 1.1)

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// aimd is the strategy that the tests of the harness run; any would do.
+// aimd is the strategy in the tests of the harness. Any strategy would do.
 const aimd = "aimd"
 
 type scripted struct {
@@ -51,7 +51,7 @@ func script(t *testing.T, sc Scenario, cfg ratelimit.Config, answers ...Answer) 
 	return r, arrivals
 }
 
-// steady is a configuration under which nothing that is admitted changes the rate.
+// steady returns a configuration under which admitted requests do not change the rate.
 func steady(rps float64) ratelimit.Config {
 	c := Config(aimd)
 	c.InitialRPS, c.MinRPS, c.MaxRPS = rps, rps, rps
@@ -93,8 +93,8 @@ func TestRefusedURLsGoBackUntilAdmitted(t *testing.T) {
 }
 
 func TestFailedURLsAreTriedFourTimes(t *testing.T) {
-	c := steady(0.5)                                           // so that a URL is due again before the next grant
-	c.ConsecutiveFailThreshold, c.MinSamplesToTrip = 100, 1000 // keep the breaker out of it
+	c := steady(0.5)                                           // so that a URL is due again before the next permit
+	c.ConsecutiveFailThreshold, c.MinSamplesToTrip = 100, 1000 // the breaker stays closed
 	bad := Answer{Status: http.StatusBadGateway}
 	r, arrivals := script(t, Scenario{Link: Link{RTT: ms}, MaxInFlight: 1}, c, bad, bad, bad, bad, admitted())
 	require.Equal(t, 1, r.GivenUp)
@@ -132,7 +132,7 @@ func TestSlowAnswersTimeOut(t *testing.T) {
 	require.Zero(t, r.First.Failed, "at the last moment is in time")
 }
 
-// The engine is told all that the server said, and when the request was sent.
+// The engine receives everything that the server said, and when the request was sent.
 func TestFeedbackIsWhole(t *testing.T) {
 	quota := header.Quota{Limit: 10, Remaining: 3, Reset: time.Second, Window: time.Minute}
 	var got []ratelimit.Feedback
@@ -155,7 +155,7 @@ func TestFeedbackIsWhole(t *testing.T) {
 	}, got[1], "the same URL, as soon as the order allows")
 }
 
-// A URL that failed is not due again at once: others go first.
+// A URL that failed is not due again at once; others go first.
 func TestRetriesWait(t *testing.T) {
 	var retries []bool
 	_, err := Simulation{
@@ -210,7 +210,7 @@ func TestSameSeedSameResult(t *testing.T) {
 }
 
 func TestOtherSeedOtherResult(t *testing.T) {
-	found, err := Select(Scenarios(), "S9b") // whose failures are random
+	found, err := Select(Scenarios(), "S9b") // its failures are random
 	require.NoError(t, err)
 	sc := found[0]
 	sc.Duration = 5 * time.Minute
@@ -222,7 +222,7 @@ func TestOtherSeedOtherResult(t *testing.T) {
 	require.NotEqual(t, a, b)
 }
 
-// What watches a run does not change it, and sees all of it.
+// An observer does not change a run, and sees all of it.
 func TestWatchingChangesNothing(t *testing.T) {
 	sc := Scenarios()[0]
 	sc.Duration = 2 * time.Minute
@@ -254,8 +254,7 @@ func TestWatchingChangesNothing(t *testing.T) {
 	require.NotEmpty(t, seconds[119].Plan.Reason)
 }
 
-// The harness itself must cost next to nothing: what is allocated is the engine and
-// queues that grow, not requests.
+// The harness itself costs next to nothing: only the engine and growing queues allocate memory, not requests.
 func TestRunAllocatesNothingPerRequest(t *testing.T) {
 	sc := Scenarios()[2] // 100 requests per second
 	run := func(d time.Duration) func() {
@@ -277,8 +276,7 @@ func TestRunRejects(t *testing.T) {
 	require.ErrorContains(t, err, "AIMDDecrease")
 }
 
-// Where the engine would wait for an answer, a run must not: nobody else could bring
-// the answer.
+// Where the engine would wait for a response, a run must not wait, since nothing else could deliver the response.
 func TestImpatienceEndsAWait(t *testing.T) {
 	c := newImpatient(&virtual{now: 5})
 	require.NoError(t, c.Err())
@@ -294,7 +292,7 @@ func TestImpatienceEndsAWait(t *testing.T) {
 	require.Nil(t, c.Value(host))
 }
 
-// The engine denies a request that is not due, at once and by name.
+// The engine denies a request that is not due, at once and with its reason.
 func TestEngineDeniesWhatIsNotDue(t *testing.T) {
 	v := &virtual{}
 	s := Simulation{Scenario: Scenarios()[0], Config: Config(aimd)}
@@ -311,8 +309,7 @@ func TestEngineDeniesWhatIsNotDue(t *testing.T) {
 	require.Equal(t, v.now, c.ready(v.now))
 }
 
-// What a simulated request costs, the engine's work included: 100 per second for 15
-// minutes.
+// The cost of a simulated request, with the engine's work: 100 per second for 15 minutes.
 func BenchmarkRun(b *testing.B) {
 	sc := Scenarios()[2]
 	b.ReportAllocs()
@@ -341,7 +338,7 @@ func TestStalls(t *testing.T) {
 	require.InDelta(t, 110.0/410, stalled.Seconds()/span.Seconds(), 0.02, "110 ms after each 300 ms")
 }
 
-// fickle forecasts that a grant is due and then denies it, until it does not.
+// fickle forecasts that a permit is due, and then denies it a number of times.
 type fickle struct {
 	client
 	denials int
@@ -357,8 +354,8 @@ func (c *fickle) acquire(now clock.Instant) (ratelimit.Permit, bool) {
 
 func (c *fickle) learn(clock.Instant, *ratelimit.Feedback) {}
 
-// A run goes on where forecast and engine disagree: asked again at the same instant,
-// the engine would say the same, and the run would never end.
+// A run goes on if forecast and engine disagree. At the same instant the engine would give the same answer, and the run
+// would never end.
 func TestDeniedForecastsAreAskedAgain(t *testing.T) {
 	sc := Scenario{Duration: 2 * time.Minute, MaxInFlight: 1, Timeout: time.Second, Capacity: flat(1), Link: Link{RTT: time.Second}}
 	c := &fickle{denials: 3}
@@ -370,7 +367,7 @@ func TestDeniedForecastsAreAskedAgain(t *testing.T) {
 	require.Equal(t, []clock.Instant{0, at(ms), at(2 * ms), at(3 * ms)}, c.asked)
 }
 
-// The oracle keeps its owner's ceiling and obeys orders; it knows all else.
+// The oracle obeys the ceiling and Retry-After.
 func TestOracleObeys(t *testing.T) {
 	c := &oracle{model: &pages{rnd: source()}, gap: 100 * ms}
 	var sent []clock.Instant
@@ -387,11 +384,11 @@ func TestOracleObeys(t *testing.T) {
 	c.learn(at(300*ms), &ratelimit.Feedback{StatusCode: tooMany, RetryAfter: time.Second})
 	send(c.ready(at(300 * ms)))
 	require.Equal(t, []clock.Instant{0, at(100 * ms), at(5200 * ms)}, sent, "the later end holds")
-	send(c.ready(at(10 * time.Second))) // what was not used is lost
+	send(c.ready(at(10 * time.Second))) // unused requests are lost
 	require.Equal(t, at(10*time.Second+90*ms), c.ready(at(10*time.Second)))
 }
 
-// A scenario's ceiling lowers the configuration's, and what lies above it follows.
+// The MaxRPS of a scenario lowers that of the configuration, and with it the other rates.
 func TestScenarioLowersTheCeiling(t *testing.T) {
 	cfg := Config(aimd)
 	cfg.InitialRPS, cfg.MinRPS, cfg.MaxRPS = 50, 20, 100
@@ -400,7 +397,7 @@ func TestScenarioLowersTheCeiling(t *testing.T) {
 	require.InDelta(t, 4*120, len(arrivals), 1)
 }
 
-// At exact instants, since a pause that begins with its second is easily missed.
+// At exact instants, because a pause that begins with its second is easily missed.
 func TestOffersAtExactInstants(t *testing.T) {
 	const s = time.Second
 	for name, c := range map[string]struct {

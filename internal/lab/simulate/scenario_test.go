@@ -26,7 +26,7 @@ func TestScenariosAreWhole(t *testing.T) {
 	require.Len(t, seen, 101)
 }
 
-// What Random draws can be run, lies in the promised ranges, and is of many kinds.
+// Scenarios that Random draws can be run, are within the documented ranges, and are of many kinds.
 func TestRandomScenarios(t *testing.T) {
 	kinds := map[string]int{}
 	for seed := range uint64(400) {
@@ -37,7 +37,7 @@ func TestRandomScenarios(t *testing.T) {
 		require.LessOrEqual(t, sc.Link.RTT, 500*ms, sc.Doc)
 		if !strings.HasPrefix(sc.Doc, "queue") {
 			require.InEpsilon(t, 20, sc.Capacity(0), 100, sc.Doc)
-			require.GreaterOrEqual(t, sc.Capacity(0), 0.1, sc.Doc) // whole requests in a window
+			require.GreaterOrEqual(t, sc.Capacity(0), 0.1, sc.Doc) // a window has a whole number of requests
 			require.LessOrEqual(t, sc.Capacity(0), 2000.0, sc.Doc)
 		}
 		server := sc.New(source())
@@ -48,14 +48,14 @@ func TestRandomScenarios(t *testing.T) {
 	}
 }
 
-// The bound: what column h of the study says, near enough, in six minutes. Jitter
-// without a burst allowance (S17, S18 of one) cannot be had without waste.
+// The oracle nearly reaches what column h of the study says, in six minutes. Where jitter meets a limit without a burst
+// (S17, S18 of one), some capacity is always lost.
 func TestOracleReachesCapacity(t *testing.T) {
 	least := map[string]float64{
 		"S4a": 0.93, "S4b": 0.88, "S6c": 0.92, "S9b": 0.96, "S12a": 0.19, "S12b": 0.30,
 		"S14a": 0.97, "S14b": 0.97, "S14c": 0.97, "S17a": 0.95, "S17b": 0.80, "S17c": 0.90, "S17d": 0.45,
 		"S18a": 0.85, "S18d": 0.90, "S18g": 0.92, "S18i": 0.92, "S20a": 0.97, "S20b": 0.96, "S20c": 0.88, "S20d": 0.84, "S21a": 0.92, "S21b": 0.90, "S21f": 0.94,
-		"S22h": 0.84, "S22i": 0.84, "S22j": 0.84, // the first minute takes all of the first window
+		"S22h": 0.84, "S22i": 0.84, "S22j": 0.84, // the first minute uses up the first window
 	}
 	refused := map[string]float64{"S17a": 0.05, "S17b": 0.05, "S17c": 0.05, "S17d": 0.05, "S18a": 0.13, "S18d": 0.06, "S18g": 0.06, "S18i": 0.06, "S22k": 0.01, "S22l": 0.005, "S23g": 0.003}
 	scs := Scenarios()
@@ -65,7 +65,7 @@ func TestOracleReachesCapacity(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for i := range scs {
-		if !slices.Contains([]string{"S22h", "S22i", "S22j", "S22k"}, scs[i].Name) { // whose windows are longer
+		if !slices.Contains([]string{"S22h", "S22i", "S22j", "S22k"}, scs[i].Name) { // their windows are longer
 			scs[i].Duration = 6 * time.Minute
 		}
 	}
@@ -112,8 +112,8 @@ func TestCompareKeepsOrderAndSeeds(t *testing.T) {
 	}
 }
 
-// Whatever a host says, the engine sends nothing inside a Retry-After, counts add up,
-// and no more is admitted than there is room for, a burst and a window's edge apart.
+// Whatever a host says, the engine sends nothing during a Retry-After, counts add up, and no more is admitted than the
+// limits allow, apart from a burst and the edge of a window.
 func TestEngineAgainstRandomHosts(t *testing.T) {
 	for seed := range uint64(24) {
 		sc := Random(seed)
@@ -142,7 +142,7 @@ func names(scs []Scenario) string {
 }
 
 func TestSelect(t *testing.T) {
-	scs := append(Scenarios(), mine("ours"), mine("Ra")) // no number
+	scs := append(Scenarios(), mine("ours"), mine("Ra")) // Ra has no number
 	for patterns, want := range map[string]string{
 		"ours":         "ours",
 		"o* S10 ours":  "ours S10", // each once, in the order of the patterns

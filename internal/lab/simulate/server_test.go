@@ -25,7 +25,7 @@ func at(d time.Duration) clock.Instant { return clock.Instant(d) }
 
 const ms = time.Millisecond
 
-// The times and statuses of requests, and what Next says, are those of testdata/instants.yaml.
+// The times and statuses of requests, and the results of Next, are those of testdata/instants.yaml.
 func TestServersAtExactInstants(t *testing.T) {
 	var cases []struct {
 		spec `yaml:",inline"`
@@ -38,7 +38,7 @@ func TestServersAtExactInstants(t *testing.T) {
 	require.Len(t, cases, 13)
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			c.Near = true // its pages take no time
+			c.Near = true // pages take no time
 			server := c.server(source())
 			if f, ok := server.(*fixed); ok && f.Opening == onTheClock {
 				f.phase = 3 * time.Second
@@ -80,7 +80,7 @@ func TestQueueShedsWhatNobodyWaitsFor(t *testing.T) {
 		if last = q.Serve(0); last.Status != http.StatusOK {
 			break
 		}
-		require.Less(t, last.Delay, patience+20*time.Second) // the wait, and a piece of work
+		require.Less(t, last.Delay, patience+20*time.Second) // the wait and the service
 	}
 	require.Equal(t, unavailable, last.Status)
 	require.False(t, last.Refused)
@@ -132,7 +132,7 @@ func TestFlakyFailsItsShareInTurns(t *testing.T) {
 	require.InDelta(t, count[http.StatusInternalServerError], count[unavailable], 1)
 }
 
-// The limiter inside counts what failed: it was work.
+// The limiter inside counts requests that fail, since they were work.
 func TestFlakyIsBehindTheLimiter(t *testing.T) {
 	s := &flaky{Server: &leaky{rate: always(1), status: tooMany}, share: 1, status: []int{http.StatusInternalServerError}, rnd: source()}
 	require.Equal(t, http.StatusInternalServerError, s.Serve(0).Status)
@@ -157,8 +157,7 @@ func TestPagesAreLognormal(t *testing.T) {
 	require.Zero(t, limited.Serve(0).Delay, "a refusal costs the host nothing")
 }
 
-// However and whenever it is asked, Next changes nothing: a server that is asked
-// answers as one that is not.
+// Calls of Next, however many and whenever, do not change the later answers of a server.
 func TestNextChangesNothing(t *testing.T) {
 	for _, sc := range append(Scenarios(), Random(1), Random(2), Random(3), Random(4)) {
 		asked, twin := sc.New(source()), sc.New(source())
@@ -173,8 +172,8 @@ func TestNextChangesNothing(t *testing.T) {
 	}
 }
 
-// Whoever comes exactly when Next says is admitted. A limiter that says otherwise
-// would make the bound too low or full of refusals.
+// A request at the instant that Next returns is admitted. Otherwise the bound of a limiter would be too low or full of
+// refusals.
 func TestNextIsAdmitted(t *testing.T) {
 	for _, sc := range Scenarios() {
 		server := sc.New(source())
@@ -196,8 +195,8 @@ func TestOutageOfConnections(t *testing.T) {
 	require.NoError(t, s.Serve(at(time.Second)).Err)
 }
 
-// vsthrottle gives whole tokens for the time since the last it gave: who asks a little too
-// soon lives on what was saved up, and who waits for one has it each time.
+// vsthrottle gives whole tokens for the time since the last one. A client that comes a little too soon uses up saved
+// tokens; one that waits for a token gets it each time.
 func TestWholeTokens(t *testing.T) {
 	for _, tc := range []struct {
 		gap  time.Duration
@@ -217,7 +216,7 @@ func TestWholeTokens(t *testing.T) {
 	}
 }
 
-// A refusal begins a block, which no request renews; those during it take tokens.
+// A refusal begins a block, which later requests do not prolong, though they take tokens.
 func TestWholeTokensBlock(t *testing.T) {
 	s := (&limit{Kind: "whole", N: 2, Per: time.Second, Block: 10 * time.Second}).server(source())
 	for _, tc := range []struct {
@@ -229,8 +228,8 @@ func TestWholeTokensBlock(t *testing.T) {
 	require.Equal(t, clock.Instant(20*time.Second), s.Next(clock.Instant(12*time.Second)))
 }
 
-// Who counts in whole seconds admits its limit in one second more than it says, and tells of an end that is that of its
-// own window, at which what was taken goes on counting.
+// A limiter that counts in whole seconds admits its limit in one second more than it says. The end that it gives is
+// that of its own window, and requests of that window still count afterwards.
 func TestClockedCounter(t *testing.T) {
 	for rate, refused := range map[int]bool{12: false, 15: true} {
 		s, n := (&limit{Kind: "clocked", N: 90, Per: 6 * time.Second, Hint: hint{form: exact}, Quota: true}).server(source()), 0
@@ -249,7 +248,7 @@ func TestClockedCounter(t *testing.T) {
 	}
 }
 
-// A moving window tells what is left and when its oldest request leaves it.
+// A moving window gives what is left, and when its oldest request leaves it.
 func TestMovingWindowTellsItsQuota(t *testing.T) {
 	s := (&limit{Kind: "log", N: 2, Per: 10 * time.Second, Hint: hint{form: exact}, Quota: true}).server(source())
 	for _, tc := range []struct {

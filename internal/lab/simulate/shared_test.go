@@ -10,7 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// Hosts that share a server share what it admits, and those apart have as much each.
+// Hosts that share a server share its capacity; each host apart has that capacity for itself.
 func TestHostsShareAServerOrHaveTheirOwn(t *testing.T) {
 	for _, tc := range []struct {
 		apart int
@@ -26,7 +26,7 @@ func TestHostsShareAServerOrHaveTheirOwn(t *testing.T) {
 	}
 }
 
-// A ceiling is each host's, and what counts is what they can be asked for under it.
+// The ceiling holds for each host, and the capacity counts only as far as the ceiling allows.
 func TestCeilingIsEachHosts(t *testing.T) {
 	for _, tc := range []struct {
 		hosts, apart  int
@@ -37,8 +37,8 @@ func TestCeilingIsEachHosts(t *testing.T) {
 	}
 }
 
-// What is told of several hosts is of all of them: what is planned for each of those that
-// were asked, and the common rate once they have one. Who watches changes nothing.
+// The figures of several hosts are for all of them: the sum of the plans of hosts that had requests, and the common
+// rate once there is one. An observer changes nothing.
 func TestWatchingSeveralHosts(t *testing.T) {
 	found, err := Select(Scenarios(), "S23a")
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestWatchingSeveralHosts(t *testing.T) {
 	}
 }
 
-// A host is asked no sooner than it is met.
+// A host gets no request before it has joined.
 func TestHostsJoinOneByOne(t *testing.T) {
 	sc := nginx("", 1)
 	sc.Duration, sc.Hosts, sc.Apart, sc.Joins, sc.MaxRPS = MinDuration, 3, 3, MinDuration/2, 1
@@ -75,8 +75,8 @@ func TestEvenness(t *testing.T) {
 	require.Zero(t, evenness([]*site{{}, {}}), "nobody was granted anything")
 }
 
-// A host that takes four requests at a time is at its limit when one is sent as often as one is answered,
-// so that now and then the answer comes first and now and then the request.
+// A host that takes four requests at a time is at its limit if a request is sent whenever one is answered: sometimes
+// the response comes first and sometimes the request.
 func TestBoundOnConnectionsIsFoundInARace(t *testing.T) {
 	seeds := uint64(8)
 	if racetest.Sample(t) {

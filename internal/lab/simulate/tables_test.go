@@ -31,7 +31,7 @@ type score struct {
 	refused map[string]float64
 }
 
-// of sums up the scenarios whose names begin so.
+// of sums up the scenarios whose names begin with prefix.
 func (s score) of(prefix string) (mean, tenth, refused float64) {
 	var used []float64
 	for name, u := range s.used {
@@ -43,7 +43,7 @@ func (s score) of(prefix string) (mean, tenth, refused float64) {
 	return mean / n, quantile(used, 0.1), refused / n
 }
 
-// most are the scenarios that lose most of what they have under another.
+// most returns the scenarios that lose most against another score.
 func (s score) most(than score) string {
 	loss := func(name string) float64 {
 		return than.used[name] - s.used[name] + 3*(s.refused[name]-than.refused[name])
@@ -124,7 +124,7 @@ func (v variant) run(t *testing.T) score {
 	return s
 }
 
-// TestTables prints what each estimator of steer buys, or what half and twice each of its constants do.
+// TestTables prints what each estimator of steer gains, or what half and twice each of its constants do.
 func TestTables(t *testing.T) {
 	variants := map[string]func() []variant{"": nil, "ablation": ablations, "sensitivity": sensitivities}[*tables]
 	if variants == nil {

@@ -15,27 +15,26 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// renew writes the table anew: how to change it after a change of the strategy that was meant to change it.
+// renew says to write the table again, after an intended change of the strategy.
 var renew = flag.Bool("thresholds", false, "write testdata/thresholds.yaml as measured")
 
 const thresholdsFile = "testdata/thresholds.yaml"
 
-// measured is what the strategy does at a scenario, over the seeds 1 and 2: shares in
-// percent, of all from the second minute on, and times in seconds, of which infinity is never.
+// measured is the result of the strategy in a scenario, over the seeds 1 and 2: shares in percent, from the second
+// minute on, and times in seconds, of which infinity means never.
 type measured struct {
 	Name          string
 	Used, Refused float64 // means
-	P95           float64 `yaml:",omitempty"` // the longer one; of queues only
+	P95           float64 `yaml:",omitempty"` // the longer one; for queues only
 	Reaction      float64 `yaml:",omitempty"` // the longer one; zero if the capacity does not drop
 	Recovery      float64 `yaml:",omitempty"` // the longer one
-	Bans          int     `yaml:",omitempty"` // of both
-	Merged        float64 `yaml:",omitempty"` // the longer one until several hosts were paced as one; zero for one host
+	Bans          int     `yaml:",omitempty"` // the sum of both
+	Merged        float64 `yaml:",omitempty"` // the longer time until several hosts were paced as one; zero for one host
 	Most          int     // sent within 100 ms, the larger one
-	Even          float64 `yaml:",omitempty"` // how even several hosts' shares were, the lower one; zero for one host
+	Even          float64 `yaml:",omitempty"` // the lower evenness of several hosts' shares; zero for one host
 }
 
-// What a run may fall short of the table. A change of the strategy that is worth its
-// while moves a row by more.
+// How far a run may fall short of the table. A change of the strategy that matters moves a row by more.
 const (
 	usedSlack     = 2    // percentage points
 	refusedFactor = 1.5  // and
@@ -46,11 +45,10 @@ const (
 	mergedSlack   = 30 // seconds
 	evenSlack     = 0.05
 	mostRetries   = 3.0 // the retries per URL that failed once: the fourth failure gives up
-	leastSuccess  = 90  // the percentage of all that is sent which must be what was asked for
+	leastSuccess  = 90  // percentage of sent requests that must succeed
 )
 
-// raced are the scenarios for the race detector: slow hosts, one of each kind, since it
-// is requests that cost time.
+// raced returns the scenarios for the race detector: slow hosts, one of each kind, since requests cost time.
 func raced() []string {
 	return []string{"S1a", "S2a", "S2d", "S3a", "S5", "S6b", "S11a", "S13a", "S14a", "S15a", "S16a", "S18c"}
 }
@@ -115,7 +113,7 @@ func writeThresholds(t *testing.T, results map[string][]Result) {
 	require.NoError(t, os.WriteFile(thresholdsFile, text, 0o600))
 }
 
-// Every built-in scenario is handled as well as the table says it was.
+// Every built-in scenario is handled as well as the table says.
 func TestThresholds(t *testing.T) {
 	results := runs(t)
 	if *renew {
@@ -162,13 +160,13 @@ func (m measured) hold(t *testing.T, now measured) {
 	require.GreaterOrEqual(t, now.Even, m.Even-evenSlack, "evenness")
 }
 
-// decent checks what holds of every run.
+// decent checks what holds for every run.
 func decent(t *testing.T, r Result) {
 	t.Helper()
 	all := r.First
 	all.add(r.Steady)
 	require.Zero(t, r.InsideRetryAfter, "requests inside a Retry-After")
-	if all.Failed >= 10 { // of two URLs it is chance
+	if all.Failed >= 10 { // with two URLs it is chance
 		require.Less(t, r.RetriesPerFailure, mostRetries, "retries per failure")
 	}
 	require.Greater(t, 100*share(float64(all.Admitted), float64(all.Sent)), float64(leastSuccess), "percent of success")

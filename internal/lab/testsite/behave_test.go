@@ -177,8 +177,8 @@ func TestRobotsStatusForATime(t *testing.T) {
 	require.Equal(t, "200", r.status("/robots.txt"))
 }
 
-// TestEveryRetryAfter: the rig's clock begins at 03:04:05.3 of a Friday, and the next request
-// is due four seconds later.
+// TestEveryRetryAfter: the rig's clock begins at 03:04:05.3 on a Friday, and the next request is due four seconds
+// later.
 func TestEveryRetryAfter(t *testing.T) {
 	for _, tc := range []struct {
 		form, want string
@@ -233,7 +233,7 @@ func TestRefusalsWith5xxAreNoFailures(t *testing.T) {
 	require.InDelta(t, 500, got.RefusedPer1000, 0)
 }
 
-// quotaHeaders are those of one answer, in the order of their names below.
+// quotaHeaders returns the quota headers of one response, in the order of their names below.
 func quotaHeaders(h http.Header) []string {
 	var got []string
 	for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit-Policy", "RateLimit"} {
@@ -250,7 +250,7 @@ func TestQuotaHeaders(t *testing.T) {
 	for _, tc := range []struct {
 		name, headers string
 		limit         Limiter
-		want          [][]string // of requests at the same instant
+		want          [][]string // for requests at the same instant
 	}{
 		// The window ends 4.7s later.
 		{"window", headersLegacy, Limiter{Kind: kindFixed, Requests: 2, Window: 10 * time.Second}, [][]string{
@@ -272,7 +272,7 @@ func TestQuotaHeaders(t *testing.T) {
 	}
 }
 
-// Of several limits the one with the least left is told, and a day stretches its reset.
+// Of several limits the headers give the one with the least left, and a day stretches its reset.
 func TestQuotaHeadersOfSeveral(t *testing.T) {
 	r := newRig(t, one(Host{
 		Limits: []Limiter{{Kind: kindFixed, Requests: 5, Window: 10 * time.Second}, {Kind: kindLog, Requests: 2, Window: time.Minute}, {Kind: kindSlots, Concurrent: 9}},
@@ -281,7 +281,7 @@ func TestQuotaHeadersOfSeveral(t *testing.T) {
 	require.Equal(t, []string{"2", "1", "60", "", ""}, quotaHeaders(r.get("/").Header()))
 }
 
-// writes notes how long each write was.
+// writes records the length of each write.
 type writes struct {
 	http.ResponseWriter
 	sizes []int
@@ -292,8 +292,8 @@ func (w *writes) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// A body that is larger than the buffers of net/http leaves while its handler still runs, and a crawl
-// whose last page it is may be over before the handler has counted it.
+// A body larger than the buffers of net/http leaves while its handler still runs. A crawl whose last page it is may
+// then end before the handler has counted it.
 func TestLastByteLeavesAlone(t *testing.T) {
 	r := newRig(t, one(Host{Pages: 3, Size: Size{Min: 20_000, Max: 30_000}}))
 	for _, path := range []string{"/", "/p/1", "/p/2", "/nothing"} {

@@ -12,7 +12,7 @@ import (
 // tags: "in" allows zero, which means the default, and "must" does not; "with" names a field without which one
 // has no meaning.
 
-// Config is a whole site. The zero Config is refused: a site needs a host.
+// Config is a whole site. The zero Config is not valid, since a site needs a host.
 type Config struct {
 	Seed  uint64        `yaml:"seed,omitempty"`
 	Base  string        `yaml:"base,omitempty"`
@@ -20,17 +20,16 @@ type Config struct {
 	Grace time.Duration `yaml:"grace,omitempty" in:"0..10s"`
 	Hosts []Host        `yaml:"hosts,omitempty"`
 
-	// Clock tells the time. Run needs one that moves by itself. Nil means the system clock.
+	// Clock gives the time. Run needs a clock that moves by itself. Nil means the system clock.
 	Clock clock.Clock `yaml:"-"`
 	// Listen opens the listener of one host; the port in its address may be 0. Nil means TCP.
 	Listen func(address string) (net.Listener, error) `yaml:"-"`
-	// Arrived is called with each request before the host decides about it, by many
-	// goroutines at a time; it must not keep the request. Nil means that nothing is called.
+	// Arrived is called with each request before the host decides about it, by many goroutines at the same time. It
+	// must not keep the request. Nil means that nothing is called.
 	Arrived func(host int, r *http.Request) `yaml:"-"`
 }
 
-// Host is one host: its content and its behavior. The zero Host has 100 pages and answers
-// each request at once.
+// Host is one host: its content and its behavior. The zero Host has 100 pages and answers each request at once.
 type Host struct {
 	Name       string    `yaml:"name,omitempty"`
 	Count      int       `yaml:"count,omitempty" in:"0..10000"`
@@ -64,8 +63,8 @@ type Size struct {
 	Max int `yaml:"max,omitempty" in:"0..16777216"`
 }
 
-// Latency is the time from the arrival of a request to the first byte of its answer, and
-// from there to the last. Refusals and failures are answered at once.
+// Latency is the time from the arrival of a request to the first byte of the response, and from there to the last.
+// Refusals and failures are sent at once.
 type Latency struct {
 	Typical  time.Duration `yaml:"typical,omitempty" in:"0..10m"`
 	Dist     string        `yaml:"dist,omitempty" in:"fixed uniform lognormal"`

@@ -344,12 +344,12 @@ func (d *day) mean() float64 {
 	return float64(d.worked) / float64(d.length)
 }
 
-// work is a host's load: a queue of one worker, and a bound of open requests beyond which
-// answers take longer. Its gate guards it.
+// work is a host's load: a queue with one worker, and a bound on open requests, beyond which responses take longer. Its
+// gate guards it.
 type work struct {
-	service time.Duration // mean, of one request; zero: no queue
-	longest time.Duration // wait
-	workers int           // zero: no bound
+	service time.Duration // mean time of one request; zero means no queue
+	longest time.Duration // longest wait in the queue
+	workers int           // zero means no bound
 	seed    uint64
 
 	free clock.Instant // when the worker is done with all admitted requests
@@ -357,7 +357,7 @@ type work struct {
 }
 
 func newWork(cfg Load, seed uint64) work {
-	// By default the latency tells a client of the load: most wait no longer for a page.
+	// By default the latency shows the load to a client: few clients wait longer than this for a page.
 	w := work{longest: cmp.Or(cfg.MaxWait, 30*time.Second), workers: cfg.Workers, seed: seed}
 	if cfg.Rate > 0 {
 		w.service = time.Duration(math.Round(float64(time.Second) / cfg.Rate))
@@ -372,8 +372,7 @@ func (w *work) ready(now clock.Instant) clock.Instant {
 	return max(now, w.free.Add(-w.longest))
 }
 
-// take queues a request and returns how long it takes until the worker is done with it, by Lindley's
-// recursion (1952).
+// take queues a request, and returns how long it takes until the worker is done with it, by Lindley's recursion (1952).
 func (w *work) take(now clock.Instant, speed float64) time.Duration {
 	if w.service == 0 {
 		return 0

@@ -57,8 +57,7 @@ func TestBucketsAtInstants(t *testing.T) {
 	}
 }
 
-// The windows of package admission begin with 1970 in UTC, and the rig's clock at 5.3s of a
-// minute.
+// The windows of package admission begin with 1970 in UTC, and the rig's clock begins at 5.3s of a minute.
 func TestWindowsAtInstants(t *testing.T) {
 	for _, tc := range []limiterCase{
 		{"fixed window", Host{Limits: []Limiter{{Kind: kindFixed, Requests: 2, Window: 10 * time.Second}}}, []asked{
@@ -118,8 +117,8 @@ func TestConcurrencyInGate(t *testing.T) {
 	require.Equal(t, unknown, g.admit(clock.Instant(time.Second)).ready)
 }
 
-// TestLeakyBucketIsNginx compares with limit_req as its manual and source state it: the excess of requests
-// over the rate, which a refusal leaves alone and which without nodelay is the time to wait.
+// TestLeakyBucketIsNginx compares with limit_req as its manual and source define it: the excess of requests over the
+// rate, which a refusal does not change, and which without nodelay is the time to wait.
 func TestLeakyBucketIsNginx(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const gap = 250 * ms
@@ -145,8 +144,8 @@ func TestLeakyBucketIsNginx(t *testing.T) {
 	})
 }
 
-// A client that knows when it will be admitted, and asks then, has nearly all that is
-// called possible, and never more: of every kind, at every time of day.
+// A client that knows when it will be admitted, and sends requests then, uses nearly all of Possible and never more:
+// with every kind of limit, at every time of day.
 func TestPossibleIsABound(t *testing.T) {
 	days := map[string]Day{
 		"constant": {}, "cosine": {Length: 40 * time.Second, Low: 0.2},
@@ -159,8 +158,8 @@ func TestPossibleIsABound(t *testing.T) {
 		kindToken: {Limits: []Limiter{{Kind: kindToken, Rate: 7, Burst: 5}}},
 		kindFixed: {Limits: []Limiter{{Kind: kindFixed, Requests: 30, Window: 7 * time.Second}}},
 		kindLog:   {Limits: []Limiter{{Kind: kindLog, Requests: 30, Window: 7 * time.Second}}},
-		// Its own supposition, that the last window was used evenly, costs a greedy client
-		// nothing in the long run.
+		// The assumption of the limiter, that the last window was used evenly, costs a greedy client nothing in the
+		// long run.
 		kindSliding: {Limits: []Limiter{{Kind: kindSliding, Requests: 30, Window: 7 * time.Second}}},
 	} {
 		for when, day := range days {
@@ -288,8 +287,8 @@ func TestWorkersStretchLatency(t *testing.T) {
 	require.InDelta(t, 20, g.bounds.rate(), 0, "two at a time, ten of each per second")
 }
 
-// TestAddressGoesByOneTime: a host of a shared address that has read the clock before another
-// one was served decides after it.
+// TestAddressGoesByOneTime: a host of a shared address that reads the clock before another one is served decides after
+// it.
 func TestAddressGoesByOneTime(t *testing.T) {
 	g := gateOf(t, Host{Limit: Limit{Requests: 1, Window: time.Second}})
 	require.True(t, g.admit(clock.Instant(time.Second)).ok)
@@ -320,8 +319,8 @@ func TestCosineDay(t *testing.T) {
 	require.InDelta(t, 1, d.speed(clock.Instant(48*time.Hour-1)), 0.001)
 }
 
-// TestDayThereAndBack: its clock never goes back, and when is the first instant at which it
-// shows what was asked for, to the nanosecond.
+// TestDayThereAndBack: the clock of the day never goes back, and when returns the first instant at which it shows the
+// given time, to the nanosecond.
 func TestDayThereAndBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := Day{Length: time.Duration(rapid.Int64Range(int64(time.Second), int64(1000*time.Hour)).Draw(rt, "length"))}

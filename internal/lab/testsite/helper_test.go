@@ -42,7 +42,7 @@ func (r *rig) to(at time.Duration) {
 	r.at = at
 }
 
-// get is the answer of host 0 to a GET; nil if it cut the connection.
+// get returns the response of host 0 to a GET, or nil if the host cut the connection.
 func (r *rig) get(path string) *httptest.ResponseRecorder { return r.do(http.MethodGet, path, 0) }
 
 func (r *rig) do(method, path string, host int) (rec *httptest.ResponseRecorder) {

@@ -50,8 +50,7 @@ func arbitraryHost(t *rapid.T) Host {
 	return h
 }
 
-// play sends a drawn schedule to h and writes the log a host would keep if it had
-// the memory.
+// play sends a drawn schedule to a host, and writes the log that the host would keep if it had the memory.
 func play(rt *rapid.T, r *rig) []seen {
 	paths := rapid.SampledFrom([]string{"/", "/p/1", "/p/2", "/m/0.txt", "/private/1", "/nowhere", "/robots.txt"})
 	gaps := rapid.SampledFrom([]time.Duration{0, 0, 10 * ms, 49 * ms, 50 * ms, 270 * ms, 300 * ms, 600 * ms, time.Second, 3 * time.Second})
@@ -75,8 +74,7 @@ func play(rt *rapid.T, r *rig) []seen {
 	return log
 }
 
-// fromLog works the figures out again, the slow way: for each request, look at all
-// the others.
+// fromLog computes the figures again in a slow way: for each request it looks at all others.
 func fromLog(log []seen, h Host) HostReport {
 	out := HostReport{Statuses: map[int]int64{}, Requests: int64(len(log)), MinGap: math.MaxInt64, MaxOpen: 1}
 	served := map[string]int64{}
@@ -129,8 +127,8 @@ func fromLog(log []seen, h Host) HostReport {
 	return out
 }
 
-// waitAt reports whether a Retry-After of the log runs at an instant, and when the
-// unbroken wait it belongs to began.
+// waitAt reports whether a Retry-After of the log runs at an instant, and when the unbroken wait to which it belongs
+// began.
 func waitAt(log []seen, at time.Duration) (waiting bool, began time.Duration) {
 	until := time.Duration(-1)
 	for _, e := range log {
@@ -145,8 +143,7 @@ func waitAt(log []seen, at time.Duration) (waiting bool, began time.Duration) {
 	return at < until, began
 }
 
-// TestReportAgreesWithALog: for any host and any schedule, the bounded record says
-// what a complete log would.
+// TestReportAgreesWithALog: for any host and any schedule, the bounded record agrees with a complete log.
 func TestReportAgreesWithALog(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := arbitraryHost(rt)
@@ -169,7 +166,7 @@ func TestReportAgreesWithALog(t *testing.T) {
 	})
 }
 
-// peakOf is the most arrivals in any second that begins with one.
+// peakOf returns the most arrivals in any second that begins with one.
 func peakOf(log []seen) int {
 	peak := 0
 	for i := range log {
@@ -184,8 +181,8 @@ func peakOf(log []seen) int {
 	return peak
 }
 
-// peakSlack is by how many arrivals the meter may fall short: those in the one
-// hundredth of a second by which its window may be too small.
+// peakSlack returns by how many arrivals the meter may fall short: those in the hundredth of a second by which its
+// window may be too short.
 func peakSlack(log []seen) int {
 	most := 0
 	for i := range log {
@@ -200,8 +197,7 @@ func peakSlack(log []seen) int {
 	return most
 }
 
-// TestSameScheduleSameAnswers: a host is a function of its seed and of when it was
-// asked for what.
+// TestSameScheduleSameAnswers: the answers of a host depend only on its seed and on the times and URLs of requests.
 func TestSameScheduleSameAnswers(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		cfg := one(arbitraryHost(rt))
@@ -222,8 +218,7 @@ func TestSameScheduleSameAnswers(t *testing.T) {
 }
 
 func TestDrawIsSplitMix64(t *testing.T) {
-	// The first outputs for this seed are the reference values that circulate with
-	// the algorithm, so they tie it to the published one.
+	// The first outputs for this seed are the published reference values of the algorithm.
 	d := draw(1234567)
 	for i, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821} {
 		require.Equal(t, want, d.next(), "output %d", i)

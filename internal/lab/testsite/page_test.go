@@ -22,7 +22,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// varied has some of everything.
+// varied returns a site with some of everything.
 func varied(seed uint64) Config {
 	return Config{Seed: seed, Port: 8080, Hosts: []Host{
 		{Name: "a", Pages: 40, Fanout: 3, CrossLinks: 4, HostLinks: 2, Media: 9, Redirects: 7, Missing: 5, Private: 3},
@@ -30,7 +30,7 @@ func varied(seed uint64) Config {
 	}}
 }
 
-// digest is the hash of everything host has, each answer with its path.
+// digest returns the hash of everything a host has, each response with its path.
 func digest(r *rig, host int) string {
 	sum := sha256.New()
 	h := r.site.hosts[host]
@@ -50,8 +50,8 @@ func digest(r *rig, host int) string {
 	return hex.EncodeToString(sum.Sum(nil))[:16]
 }
 
-// TestGolden pins the site of a seed. A change here changes every site that anyone
-// has written down a seed for, so it must be meant.
+// TestGolden pins the site of a seed. A change here changes every site whose seed someone has written down, so it must
+// be intended.
 func TestGolden(t *testing.T) {
 	r := newRig(t, varied(42))
 	require.Equal(t, "a0e5950ee0563cdd", digest(r, 0))
@@ -108,8 +108,8 @@ func hrefs(t testing.TB, body []byte) []string {
 	return links
 }
 
-// TestEverythingIsReachable is a law for any shape of site: from "/" a crawler finds
-// each page, document, redirect and dead link, and nothing else.
+// TestEverythingIsReachable holds for any shape of site: from "/" a crawler finds each page, document, redirect and
+// dead link, and nothing else.
 func TestEverythingIsReachable(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := Host{
@@ -237,8 +237,7 @@ func bodyOf(t *testing.T, c *http.Client, url string) (status int, contentType s
 	return resp.StatusCode, resp.Header.Get("Content-Type"), body
 }
 
-// Pages that nothing links to are named by the sitemap that robots.txt names, and the report
-// counts those that were found.
+// The sitemap in robots.txt names the pages that nothing links to, and the report counts those that were found.
 func TestListedPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site, c := inMemory(t, Config{Hosts: []Host{

@@ -62,8 +62,7 @@ func TestParseEverything(t *testing.T) {
 	requireAllSet(t, reflect.ValueOf(h), "Host", "Day.Low", "Ban.Status")
 }
 
-// requireAllSet keeps the file above complete: a new field must appear in it, but for
-// those that another one excludes.
+// requireAllSet keeps the file above complete: every field must be set in it, except those that another one excludes.
 func requireAllSet(t *testing.T, v reflect.Value, path string, but ...string) {
 	for f, fv := range v.Fields() {
 		if slices.Contains(but, v.Type().Name()+"."+f.Name) {
@@ -76,7 +75,7 @@ func requireAllSet(t *testing.T, v reflect.Value, path string, but ...string) {
 	}
 }
 
-// The page that documents the file has every field of it, and no other.
+// The documentation of the file has every field of it, and no other.
 func TestPageHasEveryField(t *testing.T) {
 	_, file, _ := strings.Cut(docpage.Read(t, "docs/how-to/test-site.md"), "```yml\n")
 	file, _, _ = strings.Cut(file, "```")
@@ -113,8 +112,8 @@ func TestParseErrorsNameTheLine(t *testing.T) {
 	}
 }
 
-// What is wrong with a site is told with its path and what to write instead: testdata/wrong.txt has a part of a file and
-// the error in each line.
+// An error in a site has its path and what to write instead. Each line of testdata/wrong.txt has a part of a file and
+// its error.
 func TestErrorsNamePathAndFix(t *testing.T) {
 	text, err := os.ReadFile("testdata/wrong.txt")
 	require.NoError(t, err)
@@ -146,8 +145,7 @@ func TestStepText(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever is accepted makes a site, and is the same when it is written
-// and read again.
+// FuzzParse: every accepted file makes a site, and is the same after it is written and read again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(everything))
 	f.Add([]byte("hosts: [{}]"))
@@ -173,7 +171,7 @@ func asJSON(t *testing.T, text string) []byte {
 	t.Helper()
 	var v any
 	require.NoError(t, yaml.Unmarshal([]byte(text), &v))
-	data, err := json.MarshalIndent(v, "", "\t") // tabs, with which it is no YAML
+	data, err := json.MarshalIndent(v, "", "\t") // with tabs, which YAML does not allow
 	require.NoError(t, err)
 	return data
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// TestReportOfASequence drives one host by hand through everything that is counted.
+// TestReportOfASequence sends one host requests for everything that is counted.
 func TestReportOfASequence(t *testing.T) {
 	r := newRig(t, one(Host{
 		Name: "limited", Pages: 5, Private: 2, Size: Size{Min: 100, Max: 100},
@@ -82,13 +82,13 @@ func TestRobotsViolations(t *testing.T) {
 	r.get("/")
 	require.Equal(t, int64(0), r.report().RobotsViolations)
 	require.Equal(t, int64(1), r.report().BeforeRobots)
-	r.get("/robots.txt") // 500: everything is off limits
+	r.get("/robots.txt") // 500: everything is disallowed
 	r.get("/")
 	require.Equal(t, int64(1), r.report().RobotsViolations)
 	r.get("/robots.txt") // 200
 	r.get("/")
 	r.get("/private/0")
-	r.get("/private/77?x=y") // disallowed whether it exists or not
+	r.get("/private/77?x=y") // disallowed, whether or not it exists
 	got := r.report()
 	require.Equal(t, int64(3), got.RobotsViolations)
 	require.Equal(t, int64(1), got.BeforeRobots)
@@ -236,7 +236,7 @@ func TestBoundsOfLimits(t *testing.T) {
 	require.InDelta(t, 1.1331, lognormal.mean().Seconds(), 1e-4, "exp(0.5²/2)")
 }
 
-// TestUsageReadsBack: a program that reads the report can tell never from at once.
+// TestUsageReadsBack: a program that reads the report can distinguish never from at once.
 func TestUsageReadsBack(t *testing.T) {
 	r := newRig(t, one(Host{Limits: []Limiter{{Kind: kindToken, Rate: 1}}}))
 	for i := range 22 {

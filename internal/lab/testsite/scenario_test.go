@@ -21,8 +21,7 @@ import (
 // These tests are crawlers, good and bad, of a few lines each. They show that the
 // report tells them apart, which is what a site is for.
 
-// limited is the host of the published comparison: five requests a second, then 429
-// and two seconds.
+// limited is the host of the published comparison: five requests per second, then 429 and two seconds.
 func limited() Config {
 	return one(Host{
 		Name: "limited", Pages: 51, Fanout: 50,
@@ -76,8 +75,7 @@ func TestPoliteAndImpoliteCrawlers(t *testing.T) {
 	}
 }
 
-// TestRequestsInFlight: ten at once are answered by nine refusals, of which only the
-// first could have been acted on.
+// TestRequestsInFlight: ten requests at once get nine refusals, of which the client could have acted on only the first.
 func TestRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site, c := inMemory(t, limited())
@@ -104,7 +102,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 		wg.Go(func() {
 			for n := range 100 {
 				func() {
-					defer func() { _ = recover() }() // a reset, where there is no connection to cut
+					defer func() { _ = recover() }() // a reset without a connection to cut
 					path := pagePath((n*7 + worker) % 50)
 					site.Handler(0).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 				}()
@@ -132,7 +130,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 func TestClientLeavesInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site, c := inMemory(t, one(Host{Pages: 3, Latency: Latency{Typical: time.Second, Body: 8 * time.Second}}))
-		for _, patience := range []time.Duration{500 * ms, 5 * time.Second} { // before the header, within the body
+		for _, patience := range []time.Duration{500 * ms, 5 * time.Second} { // before the header, and within the body
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			_, _, _, err := fetch(ctx, c, site.URL(0)+"/p/1")
 			cancel()
@@ -194,7 +192,7 @@ func TestPortIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestFixedPortIsNotTriedAgain: whoever asks for a port wants that one.
+// TestFixedPortIsNotTriedAgain: a port that was chosen is the only one tried.
 func TestFixedPortIsNotTriedAgain(t *testing.T) {
 	calls := 0
 	site, err := New(Config{Port: 7, Hosts: []Host{{}}, Listen: func(address string) (net.Listener, error) {

@@ -127,7 +127,7 @@ func TestListenerIsClosedAndOpenedAgain(t *testing.T) {
 		site, c := inMemory(t, one(Host{
 			Latency: Latency{Typical: 2 * time.Second, FastRoot: true},
 			Outages: []Outage{
-				{After: time.Second, For: time.Second}, // no business of the listener's
+				{After: time.Second, For: time.Second}, // not an outage of the listener
 				{After: 5 * time.Second, For: 3 * time.Second, Mode: modeClose},
 				{After: 9 * time.Second, For: time.Second, Mode: modeClose},
 			},
@@ -163,8 +163,8 @@ func TestRunEndsGracefully(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		host   Host
-		took   time.Duration // by Run, from the end of its context
-		status int           // of the request under way; zero: cut off
+		took   time.Duration // by Run, after the end of its context
+		status int           // of the request in flight; zero means that it was cut off
 	}{
 		{"nearly answered", Host{Latency: Latency{Typical: 1500 * ms}}, 500 * ms, 200},
 		{"far from answered", Host{Latency: Latency{Typical: time.Minute}}, drain, 0},

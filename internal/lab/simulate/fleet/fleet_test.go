@@ -15,21 +15,21 @@ func run(t *testing.T, c fleet.Config) fleet.Result {
 	return r
 }
 
-// of is the default web but for what is given.
+// of returns the default web with the given values.
 func of(processes, owned, hosts int, capacity, pages float64) fleet.Config {
 	c := fleet.Default()
 	c.Processes, c.Owned, c.Hosts, c.Capacity, c.Pages = processes, owned, hosts, capacity, pages
 	return c
 }
 
-// flat is hosts that are all alike: 100 pages each at 1/s.
+// flat returns a web of equal hosts with 100 pages each at 1/s.
 func flat(hosts, processes, owned int, capacity float64) fleet.Config {
 	c := of(processes, owned, hosts, capacity, 100*float64(hosts))
 	c.Exponent, c.Rates = 1e-12, []fleet.Rate{{PerSecond: 1, Share: 1}}
 	return c
 }
 
-// TestInClosedForm holds the play to what can be worked out by hand.
+// TestInClosedForm compares the model with results that can be computed by hand.
 func TestInClosedForm(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg           fleet.Config
@@ -53,7 +53,7 @@ func TestInClosedForm(t *testing.T) {
 	}
 }
 
-// TestLaws are bounds that hold for any web.
+// TestLaws checks bounds that hold for any web.
 func TestLaws(t *testing.T) {
 	last := fleet.Result{Most: 1e18}
 	for _, n := range []int{1, 3, 10, 100} {

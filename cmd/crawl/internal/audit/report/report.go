@@ -1,4 +1,4 @@
-// Package report is what an audit has found, in all its forms: text for a terminal, a page for a browser, CSV, JSON and
+// Package report has the result of an audit in all its forms: text for a terminal, a page for a browser, CSV, JSON and
 // JUnit. It also has what is new and what is fixed since an older audit, and which findings fail the audit.
 package report
 

@@ -205,7 +205,7 @@ func hasFragment(html *facts.HTML, fragment string) bool {
 
 // redirectLoops reports each circle once, if possible by a URL that a page, a sitemap or the user names.
 func redirectLoops(c *checking) {
-	told := make(map[ID]bool) // members of circles
+	told := make(map[ID]bool) // members of circles that were reported
 	for _, of := range []set{usedRedirects, redirects} {
 		on(of, func(r *row) (string, bool) {
 			circle := r.way[slices.Index(r.way, r.way[len(r.way)-1]):]
