@@ -74,8 +74,8 @@ func (j *Job) watch(o signalActions) *signalWatch {
 
 // heed acts on signals until ctx ends. The first interrupt stops in order, the second gives up what is in flight, a
 // third ends the process. SIGUSR1 reports how the crawl goes. SIGHUP reloads if there is a file to reload and the
-// terminal is not gone. Reports and reloads may block on their output, so they run beside: interrupts count all the
-// same, also after ctx has ended, until the last action has.
+// terminal is not gone. Reports and reloads may block on their output, so another goroutine runs them: interrupts count
+// all the same, even after ctx has ended, until the last report or reload has returned.
 func heed(ctx context.Context, signals <-chan os.Signal, log *slog.Logger, o signalActions) {
 	say, quiet := sayBeside()
 	defer quiet()

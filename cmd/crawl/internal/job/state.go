@@ -195,9 +195,9 @@ func (j *Job) checkPlaces() error {
 	return nil
 }
 
-// RoundPath returns the path for the records of a round from that of the round before: the name of the first round's
-// file with the number of the round before its ending. Standard output, a pipe or a device takes the records of all
-// rounds, so its path stays.
+// RoundPath returns the path for the records of a round, given that of the round before: the file name of the first
+// round with a hyphen and the number of the round before its extension. Standard output, a pipe or a device takes the
+// records of all rounds, so its path stays.
 func RoundPath(path string, round int) string {
 	if info, err := os.Stat(path); path == sink.Stdout || err == nil && !info.Mode().IsRegular() {
 		return path

@@ -214,8 +214,8 @@ type candidate struct {
 	value float64 // see entry.value
 }
 
-// value returns what a visit of a URL would gain. The URL is due from one on. With all, every watched URL is due,
-// unless it is gone or has just failed.
+// value returns what a visit of a URL would gain. The URL is due from one on. With all, every watched URL is due unless
+// it is gone or failed recently.
 func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value float64) {
 	at := now.Unix()
 	if e.failures > 0 && at < e.tried+int64(wait(e.failures)/time.Second) {

@@ -289,7 +289,8 @@ func (s *store) newest() (int64, error) {
 	return s.db.QueryInt(`SELECT seq FROM sqlite_sequence WHERE name = 'changes'`)
 }
 
-// sink returns the position of an output, and the second value that setSink wrote. known is false if the output is new.
+// sink returns the position of an output and, for a webhook, the time in seconds since 1970 before which nothing is
+// sent to it. The database keeps that time in the column bytes. known is false if the output is new.
 func (s *store) sink(name string) (change, size int64, known bool, err error) {
 	err = s.db.Each(`SELECT change, bytes FROM sinks WHERE name = ?`, func(q *sqlitedb.Stmt) error {
 		change, size, known = q.ColumnInt(0), q.ColumnInt(1), true

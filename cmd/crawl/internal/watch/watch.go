@@ -24,8 +24,8 @@
 //
 // # What is kept
 //
-// watch.db in the directory has what is known of URLs, their texts, and the changes that are not yet reported. All that
-// comes of a visit, including the change to report, is one transaction. So after kill -9 a visit has either not
+// watch.db in the directory has what is known of URLs, their texts, and the changes that are not yet reported. The
+// results of a visit, including the change to report, are one transaction. So after kill -9 a visit has either not
 // happened, or is known with its change. Each output has a position in the list of changes. For a file, the watch looks
 // for the last change in it, so that the file has each change once. A webhook may get a change twice, with the same id;
 // its requests can be signed.

@@ -104,7 +104,7 @@ func Days(d time.Duration) float64 { return d.Hours() / 24 }
 // changes per day.
 type Prior struct{ Mean, Variance float64 }
 
-// DefaultPrior is the prior of a host of which nothing is known. With it half of the pages change within a month.
+// DefaultPrior is the prior of an unknown host. With it half of the pages change within a month.
 var DefaultPrior = Prior{Mean: math.Log(1.0 / 40), Variance: 4}
 
 // The bounds of rates, in changes per day.
