@@ -88,12 +88,17 @@ func Unescape(s string) string {
 	if strings.IndexByte(s, '&') < 0 {
 		return s
 	}
-	text, _ := UnescapeMapped([]byte(s))
+	text, _ := unescape([]byte(s), false)
 	return string(text)
 }
 
 // UnescapeMapped is Unescape that also returns the index in s of each byte of the text, and of the end of the text.
 func UnescapeMapped(s []byte) (text []byte, places []int) {
+	text, places = unescape(s, true)
+	return text, append(places, len(s))
+}
+
+func unescape(s []byte, mapped bool) (text []byte, places []int) {
 	for i := 0; i < len(s); {
 		n := 1
 		if s[i] == '&' {
@@ -101,12 +106,12 @@ func UnescapeMapped(s []byte) (text []byte, places []int) {
 		} else {
 			text = append(text, s[i])
 		}
-		for len(places) < len(text) {
+		for mapped && len(places) < len(text) {
 			places = append(places, i)
 		}
 		i += n
 	}
-	return text, append(places, len(s))
+	return text, places
 }
 
 // NextImage splits the first URL off a srcset, sharing the memory of s: HTML standard §4.8.4.3.8. A comma ends a

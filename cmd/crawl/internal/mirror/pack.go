@@ -70,31 +70,41 @@ func (m *Mirror) repack() error {
 		return nil
 	}
 	to, err := openPack(m.o.Dir, x.head.Pack+1)
-	if err == nil {
-		to.end, err = 0, to.f.Truncate(0) // a killed run may have left it
+	if err != nil {
+		return err
+	}
+	moved, err := m.moveTo(to, pages)
+	if err != nil {
+		return errors.Join(err, to.f.Close())
+	}
+	x.mu.Lock()
+	for _, e := range moved {
+		x.set(e)
+	}
+	x.mu.Unlock()
+	old := m.pack.f
+	x.head.Pack, m.pack = x.head.Pack+1, to
+	if err := errors.Join(x.compact(), old.Close()); err != nil {
+		return err
+	}
+	return os.Remove(old.Name())
+}
+
+// moveTo writes the documents of pages to another pack, and returns their entries with the new offsets.
+func (m *Mirror) moveTo(to *pack, pages []*entry) (all []*entry, err error) {
+	to.end = 0
+	if err := to.f.Truncate(0); err != nil { // a killed run may have left it
+		return nil, err
 	}
 	for _, e := range pages {
 		moved := *e
 		body, _, lost := m.pack.read(e, nil)
 		if moved.places = 0; lost != nil {
 			moved.forget()
-		} else if err == nil {
-			moved.At, err = to.add(body)
+		} else if moved.At, err = to.add(body); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return err
-		}
-		x.mu.Lock()
-		x.set(&moved)
-		x.mu.Unlock()
+		all = append(all, &moved)
 	}
-	old := m.pack.f
-	x.head.Pack, m.pack = x.head.Pack+1, to
-	if err = to.f.Sync(); err == nil {
-		err = errors.Join(x.compact(), old.Close())
-	}
-	if err != nil {
-		return err
-	}
-	return os.Remove(old.Name())
+	return all, to.f.Sync()
 }

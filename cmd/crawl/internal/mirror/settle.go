@@ -41,8 +41,10 @@ func (m *Mirror) settle(ctx context.Context) error {
 		return err
 	}
 	x.head.Open, x.head.Full = !m.full, false
-	err := m.repack() // before the journal, which must not name an incomplete pack
-	if err = cmp.Or(err, x.compact()); err != nil || !m.full {
+	if err := m.repack(); err != nil { // then the journal must go on naming the old pack
+		return err
+	}
+	if err := x.compact(); err != nil || !m.full {
 		return err
 	}
 	return os.RemoveAll(m.path(stateDir, "state"))

@@ -155,7 +155,7 @@ func (w *walker) page(t *tag, a *attribute) {
 	w.url(t, a, Link{Role: Page, NoFollow: t.has("rel", "nofollow")})
 }
 
-// baseElement takes the first base with a valid href as the base of the page. It empties the href in the copy.
+// baseElement takes the first base with a valid href as the base of the page. It empties or removes the href in the copy.
 func (w *walker) baseElement(t *tag, a *attribute) {
 	w.value(t, a, func(s []byte) {
 		if u, err := w.doc.URL.ResolveBytes(w.utf8(extract.Trim(s))); err == nil && w.base.IsZero() {
@@ -166,7 +166,7 @@ func (w *walker) baseElement(t *tag, a *attribute) {
 	if a.quoted {
 		w.set(a.v0, a.v1, "")
 	} else {
-		w.set(a.v0, a.v1, `""`)
+		w.set(a.from, a.to, "") // quotes would end a value that the page is in
 	}
 }
 

@@ -46,6 +46,7 @@ func rewritten(t *testing.T, kind Kind, charset, body string) string {
 
 func TestHTML(t *testing.T) {
 	for _, c := range []struct{ name, in, out string }{
+		{"base in a page in an attribute", `<iframe srcdoc="<base href=/x/><img src=i>"></iframe>`, `<iframe srcdoc="<base ><img src=L/x/i>"></iframe>`},
 		{"link", `<a href="x?a=1&amp;b=2#f">é</a>`, `<a href="L/a/x@a=1%26b=2#f">é</a>`},
 		{"no quotes", `<A HREF=x>`, `<A HREF=L/a/x>`},
 		{"no quotes, slash", `<img src=/i.png/>`, `<img src=L/i.png/>`},
@@ -190,4 +191,12 @@ func FuzzRewrite(f *testing.F) {
 		}
 		again.Load(d.Body, append([]byte{1}, s...)) // with any bytes
 	})
+}
+
+// Neither the depth of a document nor the names of its members make its strings expensive.
+func TestManifestIsRead(t *testing.T) {
+	deep := strings.Repeat("[", 4000) + strings.Repeat(`"a",`, 200_000) + `"a"` + strings.Repeat("]", 4000)
+	long := `{"` + strings.Repeat("n", 1<<20) + `":[` + strings.Repeat(`"a",`, 10_000) + `"a"]}`
+	out := rewritten(t, Manifest, "", `{"x":`+deep+`,"y":`+long+`,"icons":[{"src":"/i.png","sizes":"any"}],"start_url":"/s"}`)
+	require.Contains(t, out, `"icons":[{"src":"L/i.png","sizes":"any"}],"start_url":"L/s"}`)
 }

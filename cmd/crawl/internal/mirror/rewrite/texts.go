@@ -23,12 +23,9 @@ func (w *walker) other(s []byte) {
 	}
 }
 
-// numbers matches the indexes of arrays in a JSON pointer.
-var numbers = regexp.MustCompile(`/\d+(/|$)`)
-
-// manifestRole returns what the string at a JSON pointer of a manifest is, and whether it is a link.
+// manifestRole returns what the string at a path of a manifest is, and whether it is a link.
 func manifestRole(at string) (Link, quoting, bool) {
-	switch numbers.ReplaceAllString(at, "$1") {
+	switch at {
 	case "/icons/src", "/screenshots/src", "/shortcuts/icons/src":
 		return Link{Role: Part}, plain, true
 	case "/start_url", "/shortcuts/url":
@@ -44,21 +41,39 @@ func importMapRole(at string) (Link, quoting, bool) {
 	return Link{Role: Part, As: Module}, specifier, strings.HasPrefix(at, "/imports/") || strings.HasPrefix(at, "/scopes/")
 }
 
-// json walks through the strings of a JSON document.
-func (w *walker) json(s []byte, role func(at string) (Link, quoting, bool)) {
+// maxLevels bounds how deep a string may be that is a link, and maxMember the part of the name of a member that tells.
+const (
+	maxLevels = 8
+	maxMember = 64
+)
+
+// json walks through the strings of a JSON document. Their paths have the names of members, and no indexes of arrays.
+func (w *walker) json(s []byte, role func(path string) (Link, quoting, bool)) {
 	d := jsontext.NewDecoder(bytes.NewReader(s), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	var names [maxLevels + 1]string // of the members around the string
 	for {
 		before := d.InputOffset()
 		token, err := d.ReadToken()
 		if err != nil {
 			return
 		}
-		kind, n := d.StackIndex(d.StackDepth())
-		if token.Kind() != '"' || kind == '{' && n%2 != 0 { // no string, or the name of a member
+		level := d.StackDepth()
+		if level > maxLevels {
+			continue
+		}
+		if token.Kind() == '[' {
+			names[level] = ""
+		}
+		if token.Kind() != '"' {
+			continue
+		}
+		if kind, n := d.StackIndex(level); kind == '{' && n%2 != 0 { // the name of a member
+			name := token.String()
+			names[level] = "/" + strings.ReplaceAll(name[:min(len(name), maxMember)], "/", "~1")
 			continue
 		}
 		ref := []byte(token.String())
-		l, in, ok := role(string(d.StackPointer()))
+		l, in, ok := role(strings.Join(names[:level+1], ""))
 		if to := int(d.InputOffset()) - 1; ok && (in != specifier || relative(ref)) {
 			w.link(ref, bytes.IndexByte(s[before:to], '"')+int(before)+1, to, l, in)
 		}

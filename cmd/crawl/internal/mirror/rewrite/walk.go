@@ -41,11 +41,18 @@ type frame struct {
 	value bool  // it is the value of an attribute
 }
 
+// maxMapped bounds the values with character references that are read, as each byte takes eight in a map of its place.
+const maxMapped = 4 << 20
+
 // within walks through a text within another one: the value of an attribute, or the content of an element.
 func (w *walker) within(s []byte, from, to int, value bool, walk func(s []byte)) {
 	f, inner := frame{from: from, value: value}, s[from:to]
 	if value {
 		if w.depth++; bytes.IndexByte(inner, '&') >= 0 {
+			if len(inner) > maxMapped {
+				w.depth--
+				return
+			}
 			inner, f.at = extract.UnescapeMapped(inner)
 		}
 	}
