@@ -12,11 +12,9 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// A later round of a crawl asks a host for what has changed, by what the host itself calls the versions that are
-// known (RFC 9110, section 13), and says of each page whether it has.
-
 // A later round of a crawl requests pages only if they have changed, by the validators that the host gave for the known
 // version (RFC 9110, section 13), and says of each page whether it has changed.
+
 const (
 	// classUnasked is the error class of a 304 response to a request without a condition.
 	classUnasked = "unasked_304"

@@ -42,9 +42,8 @@ const (
 // Family selects the IP version of addresses.
 type Family uint8
 
-// The families. The zero Family takes both.
+// The families. The zero Family is both.
 const (
-	// The families. The zero Family is both.
 	Any  Family = iota // both, in the order that the system prefers
 	IPv4               // only IPv4
 	IPv6               // only IPv6

@@ -1,23 +1,22 @@
-// Package canonical gives every resource one spelling.
+// Package canonical gives every resource one spelling of its URL.
 //
-// A [URL] is an immutable, comparable value that holds the canonical string; it is made by [Parse] from text that
-// people or files give, and by [URL.Resolve] from the links of pages. Two URLs are the same resource exactly when
-// they are ==.
+// A [URL] is an immutable, comparable value that holds the canonical string. It is made by [Parse] from text of people
+// or files, and by [URL.Resolve] from the links of pages. Two URLs are the same resource exactly if they are ==.
 //
-// The canonical string is the WHATWG serialisation of an http or https URL, and further:
+// The canonical string is the WHATWG serialization of an http or https URL, with these differences:
 //
 //   - There is no fragment.
 //   - Hex digits of escapes are upper case, and an escaped unreserved character (RFC 3986 §2.3)
-//     is unescaped. A "%" that escapes nothing stays, and never becomes part of an escape.
+//     is unescaped. A "%" that escapes nothing is kept, and never becomes part of an escape.
 //   - A host name has no trailing dot.
-//   - An empty query stays: by RFC 3986 §6.2.3 "/?" may be another resource than "/".
+//   - An empty query is kept: by RFC 3986 §6.2.3 "/?" may be a different resource than "/".
 //
-// Other schemes ([ErrScheme]), credentials, names that DNS cannot hold and anything longer than [MaxLength]
-// ([ErrLong]) are refused. What may merge resources that differ, such as sorting parameters, is left to [Rules].
+// Other schemes ([ErrScheme]), credentials, names that DNS cannot hold and URLs longer than [MaxLength] ([ErrLong]) are
+// errors. Changes that may merge different resources, such as sorting parameters, are left to [Rules].
 //
-// Path, query and relative references are resolved here, in one pass and one allocation, because pages hold many
-// links; host names other than plain ones go through nlnwa/whatwg-url, for IDNA and the many forms of IP addresses.
-// Fuzz tests compare both on every input.
+// Path, query and relative references are resolved here, in one pass with one allocation, because pages have many links.
+// Host names other than plain ones are parsed by nlnwa/whatwg-url, for IDNA and the many forms of IP addresses. Fuzz
+// tests compare both on every input.
 package canonical
 
 import (
@@ -29,11 +28,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// MaxLength is the longest canonical string, in bytes: servers refuse longer request lines (8 KiB by default in
-// Apache and nginx).
+// MaxLength bounds a canonical string, in bytes: servers refuse longer request lines (8 KiB by default in Apache and
+// nginx).
 const MaxLength = 8 << 10
 
-// ErrScheme says that a reference has another scheme than http or https, such as mailto:, javascript: or data:.
+// ErrScheme says that a reference has a scheme other than http or https, such as mailto:, javascript: or data:.
 var ErrScheme = errors.New("scheme is not http or https")
 
 // ErrLong says that a reference, or the URL it resolves to, is longer than [MaxLength].
@@ -49,8 +48,8 @@ var (
 	errLongHost = errors.New("host name is longer than 253 bytes")
 )
 
-// URL is one resource. The zero URL is none: IsZero is true and every part is empty. Values may be compared with ==
-// and used as map keys.
+// URL identifies one resource. The zero URL stands for none: IsZero is true and every part is empty. Values may be
+// compared with == and used as map keys.
 type URL struct {
 	s    string
 	host uint16 // where the host begins
@@ -58,7 +57,7 @@ type URL struct {
 	path uint16 // where the path begins
 }
 
-// Parse reads an absolute http or https URL. The error says what is wrong and never repeats credentials.
+// Parse parses an absolute http or https URL. The error says what is wrong and never repeats credentials.
 func Parse(s string) (URL, error) {
 	u, err := URL{}.Resolve(s)
 	if err != nil {
@@ -67,19 +66,19 @@ func Parse(s string) (URL, error) {
 	return u, nil
 }
 
-// Resolve resolves ref as a link in the document u: absolute, relative, or only a fragment, which is u itself. It
-// never panics. The error wraps [ErrScheme] for another scheme.
+// Resolve resolves ref as a link in the document u. It may be absolute, relative, or only a fragment, which gives u
+// itself. It never panics. For another scheme the error wraps [ErrScheme].
 func (u URL) Resolve(ref string) (URL, error) { return resolve(u, ref) }
 
-// ResolveBytes is Resolve for a buffer, of which it keeps nothing.
+// ResolveBytes is Resolve for a byte slice, which it does not keep.
 func (u URL) ResolveBytes(ref []byte) (URL, error) { return resolve(u, ref) }
 
 func (u URL) String() string { return u.s }
 
-// IsZero reports whether u is no URL at all.
+// IsZero reports whether u is the zero URL.
 func (u URL) IsZero() bool { return u.s == "" }
 
-// Scheme is "http" or "https".
+// Scheme returns "http" or "https".
 func (u URL) Scheme() string {
 	if u.s == "" {
 		return ""
@@ -87,21 +86,21 @@ func (u URL) Scheme() string {
 	return u.s[:u.host-uint16(len("://"))]
 }
 
-// Host is the lower-case ASCII name or address, with the port unless it is the default.
+// Host returns the name or address in lower-case ASCII, with the port unless it is the default.
 func (u URL) Host() string { return u.s[u.host:u.path] }
 
-// Hostname is the host without port and, for IPv6, without brackets.
+// Hostname returns the host without port and, for IPv6, without brackets.
 func (u URL) Hostname() string {
 	return strings.Trim(u.s[u.host:u.port], "[]")
 }
 
-// Origin is scheme://host[:port].
+// Origin returns scheme://host[:port].
 func (u URL) Origin() string { return u.s[:u.path] }
 
-// Path is the path with the query, as in a request line. It begins with "/".
+// Path returns the path with the query, as in a request line. It begins with "/".
 func (u URL) Path() string { return u.s[u.path:] }
 
-// Dir is the canonical string up to the last slash of its path, inclusive.
+// Dir returns the canonical string up to and including the last slash of its path.
 func (u URL) Dir() string {
 	end := u.path
 	if u.s == "" {
@@ -118,15 +117,15 @@ func (u URL) Dir() string {
 	return u.s[:end+1]
 }
 
-// HostPath is the canonical string without its scheme.
+// HostPath returns the canonical string without its scheme.
 func (u URL) HostPath() string { return u.s[u.host:] }
 
-// Parsed is u for net/url, made without a parse if all its characters are ordinary ones. It is never nil.
+// Parsed returns u as a *url.URL, without parsing if all its characters are ordinary. It is never nil.
 func (u URL) Parsed() *url.URL {
 	for _, c := range []byte(u.s[u.host:]) {
 		if !ordinary[c] {
 			parsed, err := url.Parse(u.s)
-			if err != nil { // as for a "%" that escapes nothing
+			if err != nil { // for example for a "%" that escapes nothing
 				return &url.URL{Opaque: u.s}
 			}
 			return parsed
@@ -135,7 +134,7 @@ func (u URL) Parsed() *url.URL {
 	return &url.URL{Scheme: u.Scheme(), Host: u.Host(), Path: u.Path()}
 }
 
-// ordinary are characters of a host or path that net/url has as they are.
+// ordinary are the characters of hosts and paths that net/url leaves as they are.
 var ordinary = func() (is [256]bool) {
 	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~/$&+,:;=@") {
 		is[c] = true
@@ -143,16 +142,17 @@ var ordinary = func() (is [256]bool) {
 	return is
 }()
 
-// Fingerprint is a 64-bit hash of the canonical string under the secret key of one crawl. It does not allocate.
+// Fingerprint returns a 64-bit hash of the canonical string, seeded with the secret key of a crawl. It does not
+// allocate.
 func (u URL) Fingerprint(key uint64) uint64 {
 	var d xxhash.Digest
 	d.ResetWithSeed(key)
-	_, _ = d.WriteString(u.s) // a hash has nowhere to fail
+	_, _ = d.WriteString(u.s) // never fails
 	return d.Sum64()
 }
 
-// Restore is the URL whose String is s, ten times as fast as Parse. It does not validate: s must come from String in
-// this process.
+// Restore returns the URL whose String is s, ten times as fast as Parse. It does not validate: s must be the result of
+// String in this process.
 func Restore(s string) URL {
 	host := len("http://")
 	if s[len("http")] == 's' {

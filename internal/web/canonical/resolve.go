@@ -9,13 +9,13 @@ import (
 	whatwg "github.com/nlnwa/whatwg-url/url"
 )
 
-// text is what a reference can be, so that a page scanner need not make strings.
+// text is the type of a reference: string or []byte, so that a page scanner need not make strings.
 type text interface{ ~string | ~[]byte }
 
-// workspace is the buffer in which a URL is built; longer ones cost one allocation more.
+// workspace is the size of the buffer in which a URL is built. Longer URLs cost one more allocation.
 const workspace = 512
 
-// resolve is the WHATWG URL parser for http and https, on whole parts in place of single characters.
+// resolve implements the WHATWG URL parser for http and https. It works on whole parts instead of single characters.
 func resolve[T text](base URL, ref T) (URL, error) {
 	ref = strip(trim(ref))
 	if len(ref) == 0 {
@@ -32,14 +32,14 @@ func resolve[T text](base URL, ref T) (URL, error) {
 	if len(out) > MaxLength {
 		return URL{}, ErrLong
 	}
-	if s, ok := any(ref).(string); ok && s == string(out) { // without allocating
+	if s, ok := any(ref).(string); ok && s == string(out) { // avoids an allocation
 		return Restore(s), nil
 	}
 	return Restore(string(out)), nil
 }
 
-// Portable reports whether ref resolves to the same URL, or the same error, against every page of one directory (see
-// [URL.Dir]), so that the result may be cached. It is false for references that keep the page's own name, and for
+// Portable reports whether ref resolves to the same URL, or the same error, for every page of one directory (see
+// [URL.Dir]), so that the result may be cached. It is false for references that contain the name of the page, and for
 // some others.
 func Portable(ref []byte) bool {
 	ref = trim(ref)
@@ -50,7 +50,7 @@ func Portable(ref []byte) bool {
 	return colon < 0 || len(ref) > colon+2 && ref[colon+1] == '/' && ref[colon+2] == '/'
 }
 
-// trim removes C0 controls and space at both ends, as the standard does.
+// trim removes C0 controls and spaces from both ends, as in the standard.
 func trim[T text](s T) T {
 	for len(s) > 0 && s[0] <= ' ' {
 		s = s[1:]
@@ -61,7 +61,7 @@ func trim[T text](s T) T {
 	return s
 }
 
-// strip removes the fragment, tabs and line ends, as the standard does.
+// strip removes the fragment, tabs and line ends, as in the standard.
 func strip[T text](s T) T {
 	s = s[:index(s, '#')]
 	for i := range len(s) {
@@ -92,7 +92,7 @@ func appendResolved[T text](dst []byte, base URL, ref T) ([]byte, error) {
 		if twoSlashes || base.Scheme() != scheme {
 			return appendAbsolute(dst, base, scheme, rest)
 		}
-		ref = rest // "https:page" under an https base is relative, says the standard
+		ref = rest // by the standard, "https:page" under an https base is relative
 	}
 	if base.IsZero() {
 		return nil, errRelative
@@ -121,7 +121,7 @@ func appendRelative[T text](dst []byte, base URL, ref T) ([]byte, error) {
 	return appendTail(append(dst, bare[:dir]...), root, ref)
 }
 
-// appendAbsolute resolves what follows "http:", or a "//host/path" with any number of slashes.
+// appendAbsolute resolves the part after "http:", or a "//host/path" with any number of slashes.
 func appendAbsolute[T text](dst []byte, base URL, scheme string, rest T) ([]byte, error) {
 	for len(rest) > 0 && isSlash(rest[0]) {
 		rest = rest[1:]
@@ -144,9 +144,9 @@ func appendAbsolute[T text](dst []byte, base URL, scheme string, rest T) ([]byte
 	return appendTail(dst, root, rest)
 }
 
-// appendTail appends the path and query of ref to dst, a directory whose path begins at root.
+// appendTail appends the path and query of ref to dst, which ends with a directory. The path in dst begins at root.
 func appendTail[T text](dst []byte, root int, ref T) ([]byte, error) {
-	if len(ref) > MaxLength { // do not even escape it
+	if len(ref) > MaxLength { // too long even without escaping
 		return nil, ErrLong
 	}
 	q := index(ref, '?')
@@ -159,7 +159,7 @@ func appendTail[T text](dst []byte, root int, ref T) ([]byte, error) {
 	return dst, nil
 }
 
-// appendPath appends segment by segment and resolves dots. A backslash is a slash.
+// appendPath appends a path by segments and resolves dot segments. A backslash counts as a slash.
 func appendPath[T text](dst []byte, root int, path T) []byte {
 	for {
 		n := 0
@@ -168,7 +168,7 @@ func appendPath[T text](dst []byte, root int, path T) []byte {
 		}
 		start := len(dst)
 		dst = appendEscaped(dst, path[:n], inPath)
-		switch string(dst[start:]) { // dots are unescaped by now
+		switch string(dst[start:]) { // escaped dots are unescaped by now
 		case ".":
 			dst = dst[:start]
 		case "..":
@@ -196,7 +196,7 @@ func parent(dst []byte, root int) []byte {
 	return dst[:end]
 }
 
-// schemeLen is the length of the scheme in front of a colon, or 0 if there is none.
+// schemeLen returns the length of the scheme before a colon, or 0 if there is none.
 func schemeLen[T text](s T) int {
 	for i := range len(s) {
 		switch c := s[i]; {
@@ -211,7 +211,7 @@ func schemeLen[T text](s T) int {
 	return 0
 }
 
-// webScheme is "http", "https" or "".
+// webScheme returns "http" or "https", or an empty string for any other scheme.
 func webScheme[T text](s T) string {
 	if len(s) < len("http") || len(s) > len("https") {
 		return ""
@@ -226,7 +226,7 @@ func webScheme[T text](s T) string {
 
 func isSlash(c byte) bool { return c == '/' || c == '\\' }
 
-// index is where c first occurs in s, or len(s).
+// index returns the index of the first c in s, or len(s).
 func index[T text](s T, c byte) int {
 	for i := range len(s) {
 		if s[i] == c {
@@ -238,11 +238,11 @@ func index[T text](s T, c byte) int {
 
 const (
 	maxHost      = 253          // RFC 1035 §2.3.4
-	maxAuthority = 10 * maxHost // given to the library: escaped UTF-8 is longer than the name
+	maxAuthority = 10 * maxHost // bound for the library: escaped UTF-8 is longer than the name
 )
 
-// appendHost appends the host of an authority, with its port unless it is the default. Most links are to their own
-// host, and most others have plain names.
+// appendHost appends the host of an authority, with its port unless it is the default. Most links lead to their own
+// host, and most others to plain names, so these come first.
 func appendHost[T text](dst []byte, base URL, scheme string, authority T) ([]byte, error) {
 	if string(authority) == base.Host() && scheme == base.Scheme() {
 		return append(dst, authority...), nil
@@ -261,8 +261,8 @@ func appendHost[T text](dst []byte, base URL, scheme string, authority T) ([]byt
 }
 
 // appendPlainHost appends a plain name (letters, digits, hyphens, underscores) in lower case, with its port unless it
-// is the default. It is not ok for anything else: other forms of numbers may be addresses, and "--" in third place
-// may be punycode.
+// is the default. It returns false for anything else: other names may be addresses in an unusual form, and names with
+// "--" as third and fourth character may be punycode.
 func appendPlainHost[T text](dst []byte, scheme string, authority T) ([]byte, bool) {
 	colon := index(authority, ':')
 	dst, ok := appendPlainName(dst, authority[:colon])
@@ -283,7 +283,7 @@ func appendPlainName[T text](dst []byte, name T) ([]byte, bool) {
 	if len(name) > maxHost {
 		return nil, false
 	}
-	label := 0 // where the current one begins
+	label := 0 // where the current label begins
 	for i := range len(name) {
 		c := name[i]
 		switch {
@@ -297,11 +297,11 @@ func appendPlainName[T text](dst []byte, name T) ([]byte, bool) {
 		}
 		dst = append(dst, c)
 	}
-	// A last label that begins with a digit makes it an address, or nothing.
+	// If the last label begins with a digit, the name is an address or invalid.
 	return dst, label < len(name) && classes[name[label]]&alpha != 0
 }
 
-// isPlainNumber matches a decimal number up to limit without leading zeros.
+// isPlainNumber reports whether s is a decimal number up to limit without leading zeros.
 func isPlainNumber[T text](s T, limit int) bool {
 	if len(s) == 0 || s[0] == '0' && len(s) > 1 {
 		return false
@@ -318,7 +318,7 @@ func isPlainNumber[T text](s T, limit int) bool {
 	return true
 }
 
-// parseHost uses the library, and checks that DNS can hold the result.
+// parseHost parses a host with the library, and checks that DNS can hold the result.
 func parseHost[T text](scheme string, authority T) (string, error) {
 	if len(authority) > maxAuthority {
 		return "", errLongHost
@@ -342,19 +342,19 @@ func parseHost[T text](scheme string, authority T) (string, error) {
 	return name, nil
 }
 
-// Byte classes, for table lookup.
+// Classes of bytes, as bits for a table lookup.
 const (
-	inPath     = 1 << iota // stands for itself in a path segment
-	inQuery                // stands for itself in a query
-	unreserved             // means the same escaped or not, RFC 3986 §2.3
+	inPath     = 1 << iota // not escaped in a path segment
+	inQuery                // not escaped in a query
+	unreserved             // has the same meaning escaped or not, RFC 3986 §2.3
 	hexDigit               //
 	alpha                  // may begin a scheme
-	schemeRest             // may go on in a scheme
-	inHost                 // may stand in a name that needs no IDNA; upper case is lowered
+	schemeRest             // may continue a scheme
+	inHost                 // may be in a name that needs no IDNA; upper case becomes lower case
 )
 
-// classes follows the percent-encode sets of the WHATWG URL standard, §1.3, for special schemes. "/", "?" and "%"
-// have a meaning and are in neither set.
+// classes follows the percent-encode sets of the WHATWG URL standard, §1.3, for special schemes. "/", "?" and "%" have
+// a meaning of their own and are in neither set.
 var classes = func() (t [256]byte) {
 	set := func(chars string, bits byte) {
 		for _, c := range []byte(chars) {
@@ -379,7 +379,7 @@ var classes = func() (t [256]byte) {
 	return t
 }()
 
-// appendEscaped appends s as part of a path segment (allowed = inPath) or query (inQuery).
+// appendEscaped appends s escaped as part of a path segment (allowed is inPath) or of a query (inQuery).
 func appendEscaped[T text](dst []byte, s T, allowed byte) []byte {
 	clean := 0
 	for clean < len(s) && classes[s[clean]]&allowed != 0 {
@@ -393,7 +393,7 @@ func appendEscaped[T text](dst []byte, s T, allowed byte) []byte {
 }
 
 func appendDirty[T text](dst []byte, s T, allowed byte) []byte {
-	stray := -len("%XX") // where in dst a "%" stands that escapes nothing
+	stray := -len("%XX") // index in dst of the last "%" that escapes nothing
 	for i := 0; i < len(s); {
 		c := s[i]
 		switch {
@@ -402,7 +402,7 @@ func appendDirty[T text](dst []byte, s T, allowed byte) []byte {
 			i++
 		case c == '%' && i+2 < len(s) && classes[s[i+1]]&classes[s[i+2]]&hexDigit != 0:
 			v := unhex(s[i+1])<<4 | unhex(s[i+2])
-			// Bare, a hex digit right behind a stray "%" would make an escape of it.
+			// Unescaped, a hex digit right after a stray "%" could make an escape of it.
 			joins := classes[v]&hexDigit != 0 && len(dst)-stray < len("%XX")
 			if classes[v]&unreserved != 0 && !joins {
 				dst = append(dst, v)
@@ -424,7 +424,7 @@ func appendDirty[T text](dst []byte, s T, allowed byte) []byte {
 	return dst
 }
 
-// appendRune escapes the character at s[i] and returns the index of the next. Invalid UTF-8 becomes U+FFFD.
+// appendRune escapes the character at s[i] and returns the index after it. Invalid UTF-8 becomes U+FFFD.
 func appendRune[T text](dst []byte, s T, i int) ([]byte, int) {
 	var b [utf8.UTFMax]byte
 	r, n := utf8.DecodeRune(b[:copy(b[:], s[i:])])
@@ -439,7 +439,7 @@ func appendHex(dst []byte, c byte) []byte {
 	return append(dst, '%', digits[c>>4], digits[c&15])
 }
 
-// unhex is the value of a hex digit of either case.
+// unhex returns the value of a hex digit of either case.
 func unhex(c byte) byte {
 	if c <= '9' {
 		return c - '0'
@@ -447,8 +447,8 @@ func unhex(c byte) byte {
 	return c&^0x20 - 'A' + 10
 }
 
-// Location is a Location as browsers read it: bytes that are no UTF-8 are escaped as they are, for the server
-// to recognise; a URL parser would replace them.
+// Location returns the value of a Location field as browsers read it: bytes that are not UTF-8 are escaped unchanged,
+// so that the server recognizes them. A URL parser would replace them.
 func Location(s string) string {
 	if utf8.ValidString(s) {
 		return s

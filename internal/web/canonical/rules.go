@@ -9,24 +9,23 @@ import (
 	"strings"
 )
 
-// Rule is a way of merging spellings beyond the URL standard. It may merge resources that differ, so none is on by
-// default.
+// Rule merges spellings of URLs beyond the URL standard. It may merge different resources, so no rule is on by default.
 type Rule uint8
 
-// The rules, in the order in which they are applied: those that remove parameters come before those that ask whether
-// there are any.
+// The rules, in the order in which they are applied. Those that remove parameters come before those that depend on
+// whether there are any.
 const (
-	Sessions   Rule = iota // session ids in path and query
-	Slashes                // slashes that follow a slash in the path
-	Tracking               // parameters that tell where a visitor came from
-	Drop                   // the parameters that the user named
-	EmptyQuery             // a "?" with nothing behind it
-	Index                  // the name of a directory's own page, where there is no query
-	Sort                   // the order of parameters; those of one name keep theirs
+	Sessions   Rule = iota // removes session IDs from path and query
+	Slashes                // removes slashes that follow a slash in the path
+	Tracking               // removes parameters that say where a visitor came from
+	Drop                   // removes parameters that the user named
+	EmptyQuery             // removes a "?" without a query
+	Index                  // removes the name of a directory's index page, if there is no query
+	Sort                   // sorts parameters by name; those of one name keep their order
 	numRules
 )
 
-// rules has the word of each in settings, and what it does, as a clause for people.
+// rules has the name of each rule in settings, and what it does, as a clause for people.
 var rules = [numRules]struct{ name, why string }{
 	Sessions:   {"sessions", "session ids are another for every visitor"},
 	Slashes:    {"slashes", "slashes that follow a slash are left out"},
@@ -39,7 +38,7 @@ var rules = [numRules]struct{ name, why string }{
 
 func (r Rule) String() string { return rules[r].name }
 
-// RuleNames lists the words that [NewRules] takes, in the order of the rules.
+// RuleNames returns the words that [NewRules] accepts, except drop:NAME, in the order of the rules.
 func RuleNames() (names []string) {
 	for r := range numRules {
 		if r != Drop {
@@ -49,21 +48,20 @@ func RuleNames() (names []string) {
 	return names
 }
 
-// Rules are the rules of a crawl, immutable. Nil has none.
+// Rules are the rules of a crawl. They are immutable. Nil has none.
 type Rules struct {
 	on   [numRules]bool
-	drop []string // globs, in lower case
+	drop []string // glob patterns, in lower case
 }
 
-// dropWord begins the word for a parameter to drop: "drop:ref".
+// dropWord begins the word for a parameter to remove: "drop:ref".
 const dropWord = "drop:"
 
-// NewRules reads the words of settings, among them drop:NAME for parameters to drop: names in which "*" stands for
-// any text, upper and lower case being the same. Without any the Rules are nil. The error names the word that is
-// wrong.
+// NewRules makes Rules of words in settings. A word drop:NAME removes the parameters with that name, in which "*"
+// stands for any text and case is ignored. Without words the Rules are nil. The error names the invalid word.
 func NewRules(words []string) (*Rules, error) {
 	if len(words) == 0 {
-		return nil, nil //nolint:nilnil // there are none, and that is no error
+		return nil, nil //nolint:nilnil // no rules are valid Rules
 	}
 	r := new(Rules)
 	for _, w := range words {
@@ -81,13 +79,13 @@ func NewRules(words []string) (*Rules, error) {
 	return r, nil
 }
 
-// CheckRule validates a word for [NewRules].
+// CheckRule returns an error if [NewRules] does not accept the word.
 func CheckRule(word string) error {
 	if glob, ok := strings.CutPrefix(word, dropWord); ok {
 		return checkDrop(glob)
 	}
 	if names := RuleNames(); !slices.Contains(names, word) {
-		if strings.ContainsAny(word, ", ") { // a list where one is wanted
+		if strings.ContainsAny(word, ", ") { // a list instead of one word
 			return fmt.Errorf("%q is not one rule: give each by itself, of %s, drop:NAME", word, strings.Join(names, ", "))
 		}
 		return fmt.Errorf("%q is no rule: use %s, drop:NAME", word, strings.Join(names, ", "))
@@ -105,8 +103,8 @@ func checkDrop(glob string) error {
 	return nil
 }
 
-// Apply rewrites u by the rules. The host stays, and applying twice changes nothing more. It does not allocate if
-// nothing changes.
+// Apply rewrites u by the rules. It keeps the host, and applying it twice gives the same as once. It does not allocate
+// if nothing changes.
 func (r *Rules) Apply(u URL) URL {
 	if r == nil || u.s == "" {
 		return u
@@ -158,8 +156,8 @@ func matchAny(globs []string, name []byte) bool {
 	return slices.ContainsFunc(globs, func(glob string) bool { return matchFold(glob, name) })
 }
 
-// matchFold matches name against a lower-case glob. It backtracks to the last star only, so it takes at most the
-// product of both lengths.
+// matchFold reports whether name matches a lower-case glob pattern. It backtracks only to the last star, so it takes at
+// most the product of both lengths.
 func matchFold(glob string, name []byte) bool {
 	star, from := -1, 0
 	g := 0
@@ -188,7 +186,7 @@ func lower(c byte) byte {
 	return c
 }
 
-// dropParams removes the parameters that a rule drops, in place, and reports whether any is left.
+// dropParams removes the parameters that a rule drops, in place, and reports whether any are left.
 func (r *Rules) dropParams(rule Rule, query []byte) (kept []byte, some bool) {
 	kept = query[:0]
 	for more := true; more; {
@@ -211,7 +209,7 @@ func sortParams(query []byte) []byte {
 	if inOrder(query) {
 		return query
 	}
-	params := bytes.Split(bytes.Clone(query), []byte("&")) // so that query need not be on the heap
+	params := bytes.Split(bytes.Clone(query), []byte("&")) // the copy keeps query off the heap
 	slices.SortStableFunc(params, func(a, b []byte) int { return bytes.Compare(nameOf(a), nameOf(b)) })
 	return bytes.Join(params, []byte("&"))
 }
@@ -247,7 +245,7 @@ var indexes = []string{
 	"default.html", "default.htm", "default.asp", "default.aspx",
 }
 
-// cutIndex removes the name of a directory index page.
+// cutIndex removes the name of a directory's index page.
 func cutIndex(path []byte) []byte {
 	slash := bytes.LastIndexByte(path, '/')
 	if slices.Contains(indexes, string(path[slash+1:])) {
@@ -256,7 +254,7 @@ func cutIndex(path []byte) []byte {
 	return path
 }
 
-// trackers are the parameters that analytics and advertisement services document.
+// trackers lists the parameters that analytics and advertising services document.
 var trackers = []string{
 	"utm_*", "gclid", "gclsrc", "dclid", "gbraid", "wbraid", "srsltid", "_ga", "_gl", // Google
 	"fbclid", "igsh", "igshid", "msclkid", "twclid", "ttclid", "li_fat_id", "epik", "yclid", "ysclid", "_openstat",
@@ -264,16 +262,16 @@ var trackers = []string{
 	"pk_*", "piwik_*", "mtm_*", "matomo_*", "vero_id", "vero_conv", "oly_anon_id", "oly_enc_id", "wickedid", "rb_clickid",
 }
 
-// sessionNames are parameters that hold session ids of any form.
+// sessionNames lists parameters that contain a session ID of any form.
 var sessionNames = []string{"phpsessid", "jsessionid", "aspsessionid*", "sessionid", "session_id", "cfid", "cftoken", "oscsid", "zenid"}
 
-// shortNames are parameters that hold a session id if the value looks like one.
+// shortNames lists parameters that contain a session ID if the value looks like one.
 var shortNames = []string{"sid", "s", "sess", "session"}
 
-// minSession is the shortest such value: 64 bits in hex.
+// minSession is the least length of such a value: 64 bits in hex.
 const minSession = 16
 
-// looksRandom reports whether a value is long and of letters and digits, with both.
+// looksRandom reports whether a value is long and consists of letters and digits, with some of both.
 func looksRandom(value []byte) bool {
 	letters, digits := 0, 0
 	for _, c := range value {
@@ -289,20 +287,21 @@ func looksRandom(value []byte) bool {
 	return len(value) >= minSession && letters > 0 && digits > 0
 }
 
-// Session ids in the path: parameters of a segment, by the Servlet specification (Jakarta Servlet section 7.1.3) and
-// imitations, and segments of ASP.NET such as "/(S(id))/".
+// Session IDs in the path: parameters of a segment, by the Servlet specification (Jakarta Servlet section 7.1.3) and
+// imitations of it, and segments of ASP.NET such as "/(S(id))/".
 var (
 	pathSession = regexp.MustCompile(`(?i);(?:jsessionid|phpsessid|sid)=[^;/]*`)
 	cookieless  = regexp.MustCompile(`/(?:\((?:[SAFX]\([^()]+\))+\)/)+`)
 	withParams  = regexp.MustCompile(`/[^/;]*;[^/]*`)
 )
 
-// cutPathSessions removes session ids from a path. Dot segments keep theirs: without them they would lead elsewhere.
+// cutPathSessions removes session IDs from a path. Those of dot segments are kept, because without them the segments
+// would lead elsewhere.
 func cutPathSessions(path []byte) []byte {
 	if !bytes.ContainsAny(path, ";(") {
 		return path
 	}
-	own := bytes.Clone(path) // as above
+	own := bytes.Clone(path) // as in sortParams
 	own = withParams.ReplaceAllFunc(own, func(segment []byte) []byte {
 		if name := string(segment[:index(segment, ';')]); name == "/." || name == "/.." {
 			return segment

@@ -8,15 +8,16 @@ import (
 	"strings"
 )
 
-// Step is one change on the way from text to canonical URL.
+// Step is one change from a text to its canonical URL.
 type Step struct {
-	Rule     string // its name, in one or two words
+	Rule     string // the name of the step, in one or two words
 	From, To string // the whole reference, before and after
 	Why      string // what the step does, as a clause
 }
 
-// Steps explains how the text of an absolute URL becomes canonical, the rules last; the text of the last step is the
-// URL. Nil rules are none. If the text is no URL, the error is that of [Parse], and the steps are those before it.
+// Steps explains how the text of an absolute URL becomes canonical; the rules come last. The result of the last step is
+// the URL. Nil rules apply none. If the text is not a URL, the error is that of [Parse], and the steps are those before
+// it.
 //
 // It does one after another what [URL.Resolve] does at once; a test compares both.
 func Steps(text string, r *Rules) ([]Step, URL, error) {
@@ -106,7 +107,7 @@ func walkDots(path string) []byte {
 	}
 }
 
-// ParseTyped reads a URL as a person types it: see [Typed]. It refuses what is no web address.
+// ParseTyped parses a URL as a person types it; see [Typed]. It refuses text that is not a web address.
 func ParseTyped(s string) (URL, error) {
 	if err := checkScheme(s); err != nil {
 		return URL{}, fmt.Errorf("%q: %w", s, err)
@@ -114,8 +115,8 @@ func ParseTyped(s string) (URL, error) {
 	return Parse(Typed(s))
 }
 
-// Typed removes blanks and quotes around s and adds a missing scheme: https, or http if the port is neither 443 nor
-// 8443.
+// Typed removes white space and quotes around s and adds a missing scheme: https, or http if there is a port other than
+// 443 and 8443.
 func Typed(s string) string {
 	s = unquoted(s)
 	if strings.Contains(s, "://") || s == "" {
@@ -128,7 +129,7 @@ func Typed(s string) string {
 	return "https://" + s
 }
 
-// quotes are copied around URLs from mails and tables.
+// quotes are often copied together with URLs from mails and tables.
 var quotes = [][2]string{{"<", ">"}, {`"`, `"`}, {"'", "'"}, {"“", "”"}, {"«", "»"}}
 
 func unquoted(s string) string {
@@ -143,7 +144,7 @@ func unquoted(s string) string {
 	return s
 }
 
-// otherSchemes have no "//", so that their addresses look like a host and a port.
+// otherSchemes matches schemes without "//", as their addresses look like a host and a port.
 var otherSchemes = regexp.MustCompile(`(?i)^(mailto|tel|sms|javascript|data|about|blob|urn|file):`)
 
 func checkScheme(s string) error {

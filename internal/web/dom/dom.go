@@ -1,13 +1,13 @@
-// Package dom builds the tree of a page, for the few things that need one: selectors, and what of a page is its main
-// text. Links and plain text come from package extract, which reads pages without a tree.
+// Package dom builds the tree of a page, for the few things that need one, such as selectors and the main text. Links and
+// plain text come from package extract, which reads pages without a tree.
 //
-// [Parse] is the parser of x/net/html, which follows the HTML standard, scripts off: what stands in noscript is part of
-// the page. That parser gives up on a page with more than 512 elements open at a time, which careless templates reach:
-// elements beyond maxDepth are made to stand side by side at that depth. So every page has a tree.
+// [Parse] uses the parser of x/net/html, which follows the HTML standard, with scripts off: the content of noscript is
+// part of the page. That parser gives up on a page with more than 512 open elements, which careless templates reach.
+// Therefore elements deeper than maxDepth become siblings at that depth, so that every page has a tree.
 //
-// A tree takes about ten times the memory of its page. [MaxBytes], the elements that the caller allows and the page's
-// budget bound it; what is beyond them is cut off, and Document.Cut says so. feed.go keeps pages from costing the
-// parser more than that.
+// A tree takes about ten times the memory of its page. It is bounded by [MaxBytes], the number of elements that the
+// caller allows, and the budget of the page. What is beyond them is cut off, and Document.Cut says so. feed.go ensures
+// that no page costs the parser more than that.
 package dom
 
 import (
@@ -21,30 +21,31 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
+// Default bounds of trees.
 const (
-	// MaxBytes is how much of a page is parsed. Pages written for people have a tenth.
+	// MaxBytes bounds the bytes of a page that are parsed. Pages written for people have a tenth of that.
 	MaxBytes = 4 << 20
-	// MaxElements bounds a tree unless the caller has another bound. The specification of HTML on one page, among the
-	// largest there are, has about three times as many.
+	// MaxElements bounds a tree unless the caller sets another bound. The HTML specification on one page, which is
+	// among the largest pages, has about three times as many elements.
 	MaxElements = 100_000
 )
 
 // Document is the tree of a page.
 type Document struct {
-	// Root is the document node; its tree has html, head and body.
+	// Root is the document node. Its tree has html, head and body.
 	Root *html.Node
-	// Cut says that the tree lacks something of the page: what is beyond MaxBytes, the elements or the budget, or
-	// attributes that no reader would miss.
+	// Cut says that the tree lacks a part of the page: what is beyond MaxBytes, the bound of elements or the budget, or
+	// attributes that matter to no reader.
 	Cut bool
-	// Budget is what all who read the tree share. Nil has no bound.
+	// Budget is shared by all readers of the tree. Nil means no bound.
 	Budget *effort.Budget
 }
 
 // Parse is [ParseWithin] with MaxElements and no budget.
 func Parse(body []byte) *Document { return ParseWithin(body, MaxElements, nil) }
 
-// ParseWithin builds the tree of body, which is UTF-8; bytes that are none stay as they are. It takes any input and
-// keeps nothing of it. The tree has at most so many elements, and what it costs is taken from the budget.
+// ParseWithin builds the tree of body, which is UTF-8; invalid bytes are kept. It accepts any input and keeps nothing
+// of body. The tree has at most the given number of elements, and its cost is taken from the budget.
 func ParseWithin(body []byte, elements int, budget *effort.Budget) *Document {
 	d := &Document{Budget: budget}
 	if len(body) > MaxBytes {
@@ -56,8 +57,8 @@ func ParseWithin(body []byte, elements int, budget *effort.Budget) *Document {
 	}
 	in := newFeed(body, elements, budget)
 	root, err := html.ParseWithOptions(in, html.ParseOptionEnableScripting(false), in.option())
-	if err != nil { // too deep all the same
-		root, _ = html.Parse(strings.NewReader("")) // which has no errors
+	if err != nil { // too deep in spite of feed
+		root, _ = html.Parse(strings.NewReader("")) // cannot fail
 		d.Cut = true
 	}
 	d.Root = root
@@ -65,7 +66,8 @@ func ParseWithin(body []byte, elements int, budget *effort.Budget) *Document {
 	return d
 }
 
-// prune takes out the elements beyond most, in the order of the page, and all that comes after them.
+// prune removes the elements beyond most, in the order of the page, and everything after them. It reports whether there
+// were any.
 func prune(root *html.Node, most int) bool {
 	elements := 0
 	for n := range root.Descendants() {
@@ -85,7 +87,7 @@ func prune(root *html.Node, most int) bool {
 	return false
 }
 
-// After is the node that follows n and all that is in it, in the order of the page. It is nil after the last one
+// After returns the node that follows n and its content, in the order of the page. It returns nil after the last node
 // below root.
 func After(n, root *html.Node) *html.Node {
 	for ; n != nil && n != root; n = n.Parent {
@@ -96,16 +98,16 @@ func After(n, root *html.Node) *html.Node {
 	return nil
 }
 
-// TextWithin is what a reader sees of n: its text, each run of space as one space, words of different blocks apart.
-// Scripts, styles and templates have none. At most limit bytes are collected, at the cost of a budget: when that is
-// spent the rest is left out.
+// TextWithin returns the text of n as a reader sees it, with each run of white space as one space, and words of
+// different blocks separated. Scripts, styles and templates have no text. At most limit bytes are collected, and their
+// cost is taken from the budget; when that is spent, the rest is left out.
 func TextWithin(n *html.Node, limit int, budget *effort.Budget) string {
 	var t Collapser
 	t.children(n, limit, budget)
 	return Clip(t.String(), limit)
 }
 
-// children adds what is in n. Trees are not deep.
+// children adds the text in n. It recurses, as trees are not deep.
 func (t *Collapser) children(n *html.Node, limit int, budget *effort.Budget) {
 	for c := n.FirstChild; c != nil && t.Len() < limit && budget.SpendText(len(c.Data)); c = c.NextSibling {
 		switch {
@@ -122,7 +124,7 @@ func (t *Collapser) children(n *html.Node, limit int, budget *effort.Budget) {
 	}
 }
 
-// Clip shortens s to limit bytes, between two characters.
+// Clip cuts s to at most limit bytes, between two characters.
 func Clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -133,13 +135,13 @@ func Clip(s string, limit int) string {
 	return s[:limit]
 }
 
-// Collapser joins text as a browser lays it out on one line. The zero Collapser is empty.
+// Collapser joins texts and collapses white space, as a browser does on one line. The zero Collapser is empty.
 type Collapser struct {
 	b     strings.Builder
-	space bool // before the next word
+	space bool // a space comes before the next word
 }
 
-// Add appends text; space at its ends and within it becomes one space.
+// Add appends text. White space at its ends and within it becomes one space.
 func (t *Collapser) Add(s string) {
 	for s != "" {
 		i := strings.IndexAny(s, spaces)
@@ -160,18 +162,18 @@ func (t *Collapser) Add(s string) {
 	}
 }
 
-// spaces are those of HTML and the one that does not break, which is a space to readers of a value.
+// spaces are the white space of HTML and the no-break space, which looks like a space to readers.
 const spaces = " \t\n\r\f\u00a0"
 
-// Break puts what follows apart.
+// Break separates what follows by a space.
 func (t *Collapser) Break() { t.space = true }
 
-// Len is how many bytes there are.
+// Len returns the number of bytes so far.
 func (t *Collapser) Len() int { return t.b.Len() }
 
 func (t *Collapser) String() string { return t.b.String() }
 
-// Silent reports whether what is in n is no text of the page.
+// Silent reports whether the content of n is not text of the page.
 func Silent(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Script, atom.Style, atom.Template, atom.Head, atom.Title, atom.Textarea, atom.Select,
@@ -181,7 +183,7 @@ func Silent(n *html.Node) bool {
 	return n.Type == html.CommentNode
 }
 
-// Inline reports whether an element stands within a line of text.
+// Inline reports whether an element is part of a line of text.
 func Inline(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.A, atom.Abbr, atom.Acronym, atom.B, atom.Bdi, atom.Bdo, atom.Big, atom.Cite, atom.Code, atom.Data,
@@ -193,7 +195,7 @@ func Inline(n *html.Node) bool {
 	return false
 }
 
-// Attr is the value of an attribute, and whether n has it.
+// Attr returns the value of an attribute, and whether n has it.
 func Attr(n *html.Node, name string) (string, bool) {
 	for i := range n.Attr {
 		if n.Attr[i].Key == name && n.Attr[i].Namespace == "" {
@@ -203,8 +205,8 @@ func Attr(n *html.Node, name string) (string, bool) {
 	return "", false
 }
 
-// Words counts runs of letters and digits; in scripts without spaces two characters are a word, the mean length in
-// Chinese and Japanese.
+// Words counts runs of letters and digits. In scripts without spaces two characters count as a word, which is the mean
+// length in Chinese and Japanese.
 func Words(s string) (n int) {
 	inside, dense := false, 0
 	for _, r := range s {
@@ -217,7 +219,7 @@ func Words(s string) (n int) {
 		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai):
 			dense++
 			inside = false
-		case unicode.IsLetter(r): // Hangul among them, which has spaces
+		case unicode.IsLetter(r): // including Hangul, which uses spaces
 			if !inside {
 				n++
 			}

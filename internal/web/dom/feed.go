@@ -14,42 +14,42 @@ import (
 )
 
 const (
-	// maxAttrs is how many attributes of one tag the parser gets. It copies them with each formatting element that it
-	// opens again. Pages written for people have a dozen.
+	// maxAttrs bounds the attributes of a tag that the parser gets. It copies them with each formatting element that it
+	// reopens. Pages written for people have a dozen.
 	maxAttrs = 256
-	// maxRoots is how many html and body tags keep their attributes. The parser merges those of each one into the
-	// element and looks at all that the element has each time.
+	// maxRoots bounds the html and body tags that keep their attributes. The parser merges the attributes of each such
+	// tag into the element, and compares them with all that the element has.
 	maxRoots = 16
-	// nodesPerElement bounds the nodes that are made for one element that may be kept: itself, its text, and the
-	// formatting elements that the parser opens again.
+	// nodesPerElement bounds the nodes made for one element that may be kept: the element, its text, and the formatting
+	// elements that the parser reopens.
 	nodesPerElement = 5
-	// maxDepth is how many elements may be open, with the formatting elements that may be opened again, before further
-	// ones are left out. With those that the parser implies, and others that do not stay open, it is below 512.
+	// maxDepth bounds the open elements, including formatting elements that may be reopened; further elements are left
+	// out. With the elements that the parser implies, and others that do not stay open, the depth stays below 512.
 	maxDepth = 480
-	// minNodes is for pages of a few tags; of larger ones the tree has no more nodes than the page has bytes.
+	// minNodes is for pages with few tags. The tree of a larger page has no more nodes than the page has bytes.
 	minNodes = 1000
 )
 
-// feed is the page as the tokenizer gets it: a reader that hands out one token at a time and stops when the page has
-// cost enough. The parser of x/net/html cannot be interrupted, and some pages cost it, or have it allocate, the
-// square of their length: the standard has it open all formatting elements again in each new block, and merge the
-// attributes of every html and body tag. So what goes in is bounded, by what the parser would do with it.
+// feed is the reader from which the tokenizer gets the page. It returns one token at a time and stops when the budget
+// of the page is spent. The parser of x/net/html cannot be interrupted, and some pages cost it time or memory of the
+// square of their length, because by the standard it reopens all formatting elements in each new block, and merges the
+// attributes of every html and body tag. So the input is bounded, by what the parser would do with it.
 //
-// Which token comes next depends on the parser's state: in script and in SVG tags are read differently. As the
-// tokenizer asks for bytes only when it has used up all it had, its state at a call of Read is that right before the
-// next token. The feed reads it by reflection: the names of a few unexported fields, which watch checks. It never
-// writes.
+// Which token comes next depends on the state of the parser, as in script and in SVG tags are read differently. The
+// tokenizer requests bytes only when it has used up all it had, so at a call of Read its state is that right before the
+// next token. The feed reads that state by reflection, from a few unexported fields whose names watch checks. It never
+// writes to them.
 type feed struct {
 	page   []byte
-	at     int    // what comes before has been handed out, or left out
-	chunk  []byte // what is being handed out
+	at     int    // everything before was returned, or left out
+	chunk  []byte // the part that is being returned
 	budget *effort.Budget
 	cut    bool // something was left out
 
-	elements, nodes int // how many more the parser may make
+	elements, nodes int // how many more of them the parser may make
 	roots           int // html and body tags so far
 	inside          inside
-	ended           int // the start tag before which an element was ended last
+	ended           int // index of the last start tag before which an element was ended
 
 	watch
 }
@@ -58,17 +58,17 @@ func newFeed(page []byte, elements int, budget *effort.Budget) *feed {
 	return &feed{page: page, budget: budget, elements: elements, nodes: min(nodesPerElement*elements, minNodes+len(page))}
 }
 
-// watch is the state of a tokenizer and, unless it stands alone, of its parser.
+// watch gives access to the state of a tokenizer and, unless the tokenizer is used alone, of its parser.
 type watch struct {
-	rawTag    reflect.Value // the element whose text comes next, a string
-	cdata     reflect.Value // whether there may be sections of CDATA, a bool
-	held      reflect.Value // how many bytes of the token in progress the tokenizer has, an int
+	rawTag    reflect.Value // string: the element whose raw text comes next
+	cdata     reflect.Value // bool: CDATA sections are allowed
+	held      reflect.Value // int: how many bytes of the current token the tokenizer has
 	open      reflect.Value // the open elements; invalid without a parser
-	formatted reflect.Value // the active formatting elements, markers among them
+	formatted reflect.Value // the active formatting elements, including markers
 	ok        bool
 }
 
-// watchTokenizer finds the fields of a *html.Tokenizer.
+// watchTokenizer finds the fields of an *html.Tokenizer.
 func watchTokenizer(z reflect.Value) (w watch) {
 	z = reflect.Indirect(z)
 	w.rawTag, w.cdata = z.FieldByName("rawTag"), z.FieldByName("allowCDATA")
@@ -79,7 +79,7 @@ func watchTokenizer(z reflect.Value) (w watch) {
 	return w
 }
 
-// option has a parser watched from its beginning on.
+// option returns an option that makes f watch a parser from its beginning.
 func (f *feed) option() html.ParseOption {
 	watchParser := func(args []reflect.Value) []reflect.Value {
 		p := args[0].Elem()
@@ -94,9 +94,9 @@ func (f *feed) option() html.ParseOption {
 	return option
 }
 
-// Read hands out no more than the next token.
+// Read returns no more than the next token.
 func (f *feed) Read(p []byte) (int, error) {
-	if !f.ok { // nothing is known of the parser, and so it gets nothing
+	if !f.ok { // without knowledge of the parser it gets nothing
 		f.cut = true
 		return 0, io.EOF
 	}
@@ -104,7 +104,7 @@ func (f *feed) Read(p []byte) (int, error) {
 	if len(f.chunk) == 0 {
 		f.chunk = f.next(held)
 	}
-	// The tokenizer moves what it holds at each call, and looks at it again.
+	// The tokenizer moves the bytes that it holds at each call, and scans them again.
 	n := copy(p, f.chunk)
 	if n == 0 || !f.budget.SpendText(n+held) || f.elements < 0 || f.nodes < 0 {
 		f.cut = f.cut || n > 0
@@ -114,16 +114,16 @@ func (f *feed) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// inside is which part of a token was handed out last.
+// inside says which part of a token was returned last.
 type inside uint8
 
 const (
-	inText  inside = iota // a text as a whole, or nothing yet
-	inStart               // the first two bytes of a token, which tell what it is
-	inToken               // more of a token that is no text
+	inText  inside = iota // a whole text, or nothing yet
+	inStart               // the first two bytes of a token, which show its kind
+	inToken               // the rest of a token that is not text
 )
 
-// next is what comes next: a text with the two bytes behind it, or the rest of the token that they begin.
+// next returns the next part: a text with the two bytes after it, or the rest of the token that these begin.
 func (f *feed) next(held int) []byte {
 	from, was := f.at, f.inside
 	f.inside = inToken
@@ -147,8 +147,8 @@ func (f *feed) next(held int) []byte {
 	return f.page[from:f.at]
 }
 
-// textAt is a text with the two bytes behind it. Before a start tag that would be too deep the innermost element ends,
-// so that the new one stands beside it; where that has not helped the tag is left out.
+// textAt returns a text with the two bytes after it. Before a start tag that would be too deep it ends the innermost
+// element, so that the new one becomes its sibling. If that does not help, the tag is left out.
 func (f *feed) textAt(from int) []byte {
 	for {
 		f.nodes--
@@ -163,7 +163,7 @@ func (f *feed) textAt(from int) []byte {
 			return f.page[from:f.at]
 		}
 		if f.inside = inToken; f.ended < tag {
-			f.at, f.ended = tag, tag // it costs the parser no look at those that are open
+			f.at, f.ended = tag, tag // the parser need not search the open elements for it
 			innermost := f.open.Index(f.depth() - 1).Elem().FieldByIndex(dataOf).String()
 			return slices.Concat(f.page[from:tag], []byte("</"), []byte(innermost), []byte(">"))
 		}
@@ -176,7 +176,7 @@ func (f *feed) textAt(from int) []byte {
 	}
 }
 
-// shallow reports whether an element of that name does not stay open while others are begun.
+// shallow reports whether an element of that name does not stay open while others begin.
 func shallow(name []byte) bool {
 	switch atom.Lookup(bytes.ToLower(name[:min(len(name), len("plaintext")+1)])) {
 	case atom.Area, atom.Base, atom.Br, atom.Col, atom.Embed, atom.Hr, atom.Img, atom.Input, atom.Link, atom.Meta, atom.Param,
@@ -187,7 +187,7 @@ func shallow(name []byte) bool {
 	return false
 }
 
-// startTag is the rest of a start tag without the attributes that are too many.
+// startTag returns the rest of a start tag without the attributes beyond the bound.
 func (f *feed) startTag() []byte {
 	from, most := f.at, maxAttrs
 	name := f.page[from-1 : extract.TagNameEnd(f.page, from)]
@@ -217,7 +217,8 @@ func (f *feed) depth() int {
 	return f.open.Len()
 }
 
-// endTag charges for an end tag. That of a formatting element that is not the innermost has others made again.
+// endTag charges for an end tag. The end tag of a formatting element that is not the innermost makes the parser copy
+// others.
 func (f *feed) endTag() {
 	f.budget.Spend(f.depth())
 	if !f.formatted.IsValid() || f.formatted.Len() == 0 || f.depth() == 0 {
@@ -228,7 +229,7 @@ func (f *feed) endTag() {
 	}
 }
 
-// misnested is how many nodes the end tag of a formatting element may have the parser make: three in each of eight
+// misnested bounds the nodes that the parser makes for the end tag of a formatting element: three in each of eight
 // rounds (HTML standard, adoption agency algorithm).
 const misnested = 24
 
@@ -241,7 +242,7 @@ func formatting(s []byte) bool {
 	return false
 }
 
-// fields of a node, for those that only reflection reaches.
+// Fields of a node that are read by reflection.
 var typeOf, attrOf, dataOf = index("Type"), index("Attr"), index("Data")
 
 func index(name string) []int {
@@ -249,8 +250,8 @@ func index(name string) []int {
 	return f.Index
 }
 
-// reopened charges for the formatting elements that the next text or tag has the parser open again: those that were
-// closed with what they stood in.
+// reopened charges for the formatting elements that the parser reopens at the next text or tag: those that were closed
+// together with the element around them.
 func (f *feed) reopened() {
 	if !f.formatted.IsValid() {
 		return
@@ -277,7 +278,7 @@ func (f *feed) isOpen(n uintptr) bool {
 	return false
 }
 
-// textEnd is behind the first two bytes of the markup that ends a text.
+// textEnd returns the index after the first two bytes of the markup that ends a text.
 func textEnd(s []byte, i int) int {
 	for {
 		n := bytes.IndexByte(s[i:], '<')
@@ -304,9 +305,9 @@ func tagEnd(s []byte, i int) int {
 	return end
 }
 
-// attributes goes over those of a tag whose name ends at i, as the tokenizer of x/net does. It returns the end of the
-// tag, how many attributes it has, and where it would have to end to have no more than most; if it has no more, that
-// is its end.
+// attributes scans the attributes of a tag whose name ends at i, as the tokenizer of x/net does. End is the end of the
+// tag, and count the number of its attributes. Kept is where the tag would have to end to have no more than most; if it
+// has no more, kept equals end.
 func attributes(s []byte, i, most int) (kept, count, end int) {
 	kept = -1
 	for i = extract.SkipSpace(s, i); i < len(s) && s[i] != '>'; i = extract.SkipSpace(s, i) {
@@ -316,7 +317,7 @@ func attributes(s []byte, i, most int) (kept, count, end int) {
 		_, _, i = extract.NextAttr(s, i)
 	}
 	end = min(i+1, len(s))
-	if kept < 0 || i >= len(s) { // a tag that the page cuts off is none
+	if kept < 0 || i >= len(s) { // a tag that the end of the page cuts off is ignored
 		kept = end
 	}
 	return kept, count, end

@@ -72,10 +72,9 @@ var attrNames = [numAttrs]string{
 	"data-srcset", "data-lazy-srcset", "data-bgset",
 }
 
-// The attributes of any element that matter: those that scripts make links of, and with those that show something.
+// Attributes that matter in every element: sharedPages are those that scripts make links of, sharedAttrs also includes
+// those that show something.
 const (
-	// Attributes that matter in every element: sharedPages are those that scripts make links of, sharedAttrs also
-	// includes those that show something.
 	sharedPages = 1<<attrDataHref | 1<<attrDataURL | 1<<attrDataLink
 	sharedAttrs = 1<<numAttrs - 1<<firstShared
 	// resourceAttrs adds the attributes that show something in some elements.
@@ -115,9 +114,8 @@ var tagShapes = func() shapes {
 	return shapesOf(names...)
 }()
 
-// attrShapes are those of the attributes; attrsByLen are the attributes by length.
+// attrShapes has the shapes of the attributes; attrsByLen has the attributes by length.
 var (
-	// attrShapes has the shapes of the attributes; attrsByLen has the attributes by length.
 	attrShapes = shapesOf(attrNames[:]...)
 	attrsByLen = func() (t [maxName + 1][]attr) {
 		for a, name := range attrNames {

@@ -290,9 +290,8 @@ func NextLink(s string) (l HeaderLink, rest string) {
 	return l, s[len(linkJunk().FindString(s)):]
 }
 
-// The end of the value closes quotes.
+// An unclosed quote extends to the end of the value.
 var (
-	// An unclosed quote extends to the end of the value.
 	linkParam  = lazy.Regexp(`(?s)^[ \t]*;[ \t]*([^ \t=;,]*)[ \t]*(?:=[ \t]*(?:"((?:[^"\\]|\\.?)*)(?:"|$)|([^;,]*)))?`)
 	linkJunk   = lazy.Regexp(`(?s)^(?:[^",]|"(?:[^"\\]|\\.?)*(?:"|$))*[ \t,]*`)
 	quotedPair = lazy.Regexp(`(?s)\\(.)`)

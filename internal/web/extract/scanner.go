@@ -237,9 +237,8 @@ func hasPrefix(s []byte, p string) bool { return len(s) >= len(p) && string(s[:l
 
 func hasSuffix(s []byte, p string) bool { return len(s) >= len(p) && string(s[len(s)-len(p):]) == p }
 
-// Byte classes, for table lookup.
+// Classes of bytes, as bits for a table lookup.
 const (
-	// Classes of bytes, as bits for a table lookup.
 	space     = 1 << iota // white space of HTML
 	letter                // ASCII letter; begins the name of a tag
 	digit                 //

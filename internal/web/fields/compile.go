@@ -18,16 +18,16 @@ import (
 
 type compiled struct {
 	Rule
-	match *regexp.Regexp // nil: every page
+	match *regexp.Regexp // nil means every page
 	css   *selector
 	xpath *xpath.Expr
 	json  *jsonpath.Path
 	re    *regexp.Regexp
-	// perByte is what re, or the patterns of xpath, may cost for each byte of a text.
+	// perByte is the cost of re, or of the patterns of xpath, in steps for each byte of text.
 	perByte int
 }
 
-// Set is compiled rules. It is immutable and safe for concurrent use.
+// Set has compiled rules. It is immutable and safe for concurrent use.
 type Set struct{ rules []compiled }
 
 // New compiles rules. The error joins all problems, each with the name of its rule.
@@ -83,7 +83,7 @@ func compile(r Rule) (compiled, error) {
 	return c, errors.Join(errs...)
 }
 
-// pattern is a regular expression, and its cost per byte of text.
+// pattern compiles a regular expression, and returns its cost per byte of text.
 func pattern(s string) (*regexp.Regexp, int, error) {
 	steps, err := patternSteps(s)
 	if err != nil {
@@ -96,9 +96,9 @@ func pattern(s string) (*regexp.Regexp, int, error) {
 	return re, steps, err
 }
 
-// compileCSS also refuses what the library accepts and never matches.
+// compileCSS also refuses selectors that the library accepts and that never match.
 func compileCSS(s string) (*selector, error) {
-	group, err := cascadia.ParseGroupWithPseudoElements(strings.ReplaceAll(s, ScopePseudo, ":root")) // which the library knows
+	group, err := cascadia.ParseGroupWithPseudoElements(strings.ReplaceAll(s, ScopePseudo, ":root")) // the library knows :root, but not :scope
 	if err != nil {
 		return nil, fmt.Errorf("%q is no CSS selector: %w; %s", s, err, hint(s))
 	}
@@ -124,7 +124,8 @@ func hint(s string) string {
 	return "write one such as article h1, .price or a[rel=author]"
 }
 
-// compileXPath compiles an expression and runs it once: the library panics on wrong arguments of functions only then.
+// compileXPath compiles an expression and evaluates it once, because the library panics on wrong arguments of functions
+// only then.
 func compileXPath(s string) (expr *xpath.Expr, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -149,7 +150,7 @@ func compileXPath(s string) (expr *xpath.Expr, err error) {
 // Extractor runs a set. It must not be used concurrently.
 type Extractor struct{ rules []compiled }
 
-// Extractor makes one for a worker. Of a nil or empty Set it is nil, and finds nothing.
+// Extractor returns an Extractor for one worker. For a nil or empty Set it returns nil, which finds nothing.
 func (s *Set) Extractor() *Extractor {
 	if s == nil || len(s.rules) == 0 {
 		return nil
@@ -157,7 +158,7 @@ func (s *Set) Extractor() *Extractor {
 	e := &Extractor{rules: make([]compiled, len(s.rules))}
 	for i, c := range s.rules {
 		if c.xpath != nil {
-			c.xpath = xpath.MustCompile(c.XPath) // it compiled before
+			c.xpath = xpath.MustCompile(c.XPath) // New has compiled it before
 			c.perByte, _ = callSteps(c.XPath)
 		}
 		e.rules[i] = c
@@ -165,7 +166,7 @@ func (s *Set) Extractor() *Extractor {
 	return e
 }
 
-// Wants reports whether any rule is for the page; otherwise no tree is needed.
+// Wants reports whether any rule is for the page. If not, no tree is needed.
 func (e *Extractor) Wants(url string) bool {
 	if e == nil {
 		return false
@@ -175,11 +176,11 @@ func (e *Extractor) Wants(url string) bool {
 
 func (c *compiled) wants(url string) bool { return c.match == nil || c.match.MatchString(url) }
 
-// maxProgram bounds the instructions of a regular expression: each byte of text may run all of them.
+// maxProgram bounds the instructions of a regular expression: for each byte of text all of them may run.
 const maxProgram = 10_000
 
-// patternSteps is the cost of a regular expression per byte of text. The error is for one that is too long; an
-// invalid one costs nothing.
+// patternSteps returns the cost of a regular expression per byte of text. The error says that the expression is too
+// long. An invalid expression costs nothing here; compiling it returns the error.
 func patternSteps(pattern string) (steps int, err error) {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -195,15 +196,15 @@ func patternSteps(pattern string) (steps int, err error) {
 	return 1 + len(prog.Inst)/8, nil
 }
 
-// xpathToken splits an expression into texts in quotes, names, and single characters.
+// xpathToken splits an expression into quoted texts, names, and single characters.
 var xpathToken = lazy.Regexp(`"[^"]*"|'[^']*'|[-\w.:@/\x80-\x{10ffff}]+|\S`)
 
-// maxGrowth bounds how much longer the calls of replace may make a text together.
+// maxGrowth bounds the factor by which all calls of replace together may lengthen a text.
 const maxGrowth = 1 << 20
 
-// callSteps checks the calls in a valid expression whose arguments but the first must be literals: from a page they
-// could be megabytes each, of which the result is the product, or a pattern of any size. It returns the cost of their
-// patterns per byte of text.
+// callSteps checks the calls in a valid expression of functions whose arguments after the first must be literals. Taken
+// from a page, such arguments could be megabytes each, with a result as long as their product, or patterns of any size.
+// It returns the cost of the patterns per byte of text.
 func callSteps(expr string) (steps int, err error) {
 	type call struct {
 		name string
@@ -239,8 +240,8 @@ func callSteps(expr string) (steps int, err error) {
 
 var literalArgs = map[string]bool{"matches": true, "replace": true, "string-join": true, "translate": true}
 
-// literals checks the arguments behind the first of a call. It returns the cost of a pattern, and how much longer the
-// call may make a text.
+// literals checks the arguments after the first of a call. It returns the cost of its pattern, and the factor by which
+// the call may lengthen a text.
 func literals(name string, args [][]string) (steps, growth int, err error) {
 	growth = 1
 	for n, tokens := range args {
@@ -253,7 +254,7 @@ func literals(name string, args [][]string) (steps, growth int, err error) {
 			if steps, err = patternSteps(arg[1 : len(arg)-1]); err != nil {
 				return 0, 0, err
 			}
-		case n == 1 && name == "replace": // it may stand between any two bytes
+		case n == 1 && name == "replace": // the replacement may be inserted between any two bytes
 			growth = len(arg) - 1
 		}
 	}

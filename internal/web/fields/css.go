@@ -13,20 +13,21 @@ import (
 	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
-// The library matches one element at a time, and for "a ~ b ~ c" goes over all earlier siblings for each: the square
-// or cube of their number, uninterruptible. Here a selector is matched in one walk over the tree, from left to right:
-// each element knows which parts its parent, ancestors and siblings matched, so the cost is elements times parts. The
-// library parses selectors and tests what needs one element alone.
+// The library matches one element at a time, and for "a ~ b ~ c" it visits all earlier siblings of each: the square or
+// cube of their number, without a way to stop it. So here a selector is matched in one walk over the tree, from left to
+// right: for each element it is known which parts its parent, ancestors and siblings have matched, so the cost is the
+// number of elements times that of parts. The library parses selectors and tests what depends on one element alone.
 
-// maxParts bounds the parts of the selectors of one rule: a bit for each.
+// maxParts bounds the parts of the selectors of one rule, as each is one bit.
 const maxParts = 64
 
+// selector is a list of selectors, compiled.
 type selector struct {
 	parts       []part // of all selectors, one after another
-	first, last uint64 // the parts that begin and end a selector
-	// The parts by what joins them to the one before.
+	first, last uint64 // the parts that begin a selector, and those that end one
+	// The parts by the combinator before them.
 	descendant, child, next, later uint64
-	scoped                         uint64 // the parts that have :scope
+	scoped                         uint64 // the parts with :scope
 }
 
 type part struct {
@@ -41,21 +42,20 @@ type test func(m *matcher, n *html.Node, at *place) bool
 type matcher struct {
 	root   *html.Node
 	budget *effort.Budget
-	sets   map[*selector]map[*html.Node]bool // what the arguments of :not and :has match
-	text   int                               // bytes in the element that is being looked at
+	sets   map[*selector]map[*html.Node]bool // the elements that arguments of :not and :has match
+	text   int                               // bytes of text read in the current element
 }
 
-// place is the children of one parent, counted when a test first asks.
+// place has the children of one parent. They are counted when a test first needs that.
 type place struct {
 	parent *html.Node
-	index  map[*html.Node][2]int // of an element among all and among those of its name, from 1
-	total  map[string]int        // how many there are of a name, and of all by ""
+	index  map[*html.Node][2]int // position of an element among all, and among those of its name, from 1
+	total  map[string]int        // number of elements by name; "" stands for all
 }
 
-// each calls yield with the matching elements in the order of the page, until it returns false or the budget is
-// spent.
+// each calls yield with the matching elements in the order of the page, until it returns false or the budget is spent.
 func (m *matcher) each(s *selector, yield func(*html.Node) bool) {
-	var scope uint64 // what the root matches, which no selector without :scope does
+	var scope uint64 // the parts that match the root, which only :scope does
 	for may := s.first & s.scoped; may != 0; may &= may - 1 {
 		if i := bits.TrailingZeros64(may); m.matches(&s.parts[i], m.root, &place{parent: m.root}) {
 			scope |= 1 << i
@@ -67,9 +67,10 @@ func (m *matcher) each(s *selector, yield func(*html.Node) bool) {
 	m.children(s, m.root, scope, scope, yield)
 }
 
-// children matches what is in parent. The parts in self match parent, those in above an ancestor or parent.
+// children matches the elements in parent. The parts in self match parent, those in above match parent or one of its
+// ancestors.
 func (m *matcher) children(s *selector, parent *html.Node, self, above uint64, yield func(*html.Node) bool) bool {
-	var before, earlier uint64 // what matches the sibling before, and any before
+	var before, earlier uint64 // the parts that match the previous sibling, and any earlier one
 	at := place{parent: parent}
 	for c := parent.FirstChild; c != nil; c = c.NextSibling {
 		if !m.budget.Spend(1) {
@@ -102,10 +103,10 @@ func (m *matcher) matches(p *part, n *html.Node, at *place) bool {
 			return false
 		}
 	}
-	return !m.budget.Spent() // or a test has not seen all
+	return !m.budget.Spent() // otherwise a test may not have seen everything
 }
 
-// set is the elements that a selector matches, or that relate to them.
+// set returns the elements that relate adds for each match of a selector.
 func (m *matcher) set(s *selector, relate func(set map[*html.Node]bool, n *html.Node)) map[*html.Node]bool {
 	set, ok := m.sets[s]
 	if !ok {
@@ -119,7 +120,7 @@ func (m *matcher) set(s *selector, relate func(set map[*html.Node]bool, n *html.
 	return set
 }
 
-// relation tests :not, :has or :haschild.
+// relation returns a test for :not, :has or :haschild.
 func relation(name string, of *selector) test {
 	relate := func(set map[*html.Node]bool, n *html.Node) { set[n] = true }
 	switch name {
@@ -136,7 +137,7 @@ func relation(name string, of *selector) test {
 	return func(m *matcher, n *html.Node, _ *place) bool { return m.set(of, relate)[n] == want }
 }
 
-// position tests the position among siblings, an+b from 1.
+// position returns a test of the position among siblings, an+b from 1.
 func position(a, b int, fromEnd, ofType bool) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
 		i, total := at.of(m, n, ofType)
@@ -150,7 +151,7 @@ func position(a, b int, fromEnd, ofType bool) test {
 	}
 }
 
-// only tests :only-child or :only-of-type.
+// only returns a test for :only-child or :only-of-type.
 func only(ofType bool) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
 		_, total := at.of(m, n, ofType)
@@ -158,7 +159,7 @@ func only(ofType bool) test {
 	}
 }
 
-// of is the position of n, and how many siblings there are with it.
+// of returns the position of n, and the number of siblings including n.
 func (p *place) of(m *matcher, n *html.Node, ofType bool) (index, total int) {
 	if p.index == nil {
 		p.index, p.total = make(map[*html.Node][2]int), make(map[string]int)
@@ -176,7 +177,7 @@ func (p *place) of(m *matcher, n *html.Node, ofType bool) (index, total int) {
 	return p.index[n][0], p.total[""]
 }
 
-// within charges for the content of n before a test that reads it.
+// within returns a test that charges for the content of n before a test that reads it.
 func within(t test, perByte int) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
 		m.text = 0
@@ -184,7 +185,7 @@ func within(t test, perByte int) test {
 	}
 }
 
-// charged charges for the attributes of n before a test that matches a pattern.
+// charged returns a test that charges for the attributes of n before a test that matches a pattern.
 func charged(t test, perByte int) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
 		for i := range n.Attr {
@@ -208,7 +209,8 @@ func (m *matcher) content(n *html.Node, perByte int) bool {
 	return true
 }
 
-// upward charges for the ancestors of n, and the siblings of legends, before a test that visits them.
+// upward returns a test that charges for the ancestors of n, and the siblings of legends, before a test that visits
+// them.
 func upward(t test) test {
 	return func(m *matcher, n *html.Node, at *place) bool {
 		for p := n; p != nil; p = p.Parent {
@@ -221,7 +223,7 @@ func upward(t test) test {
 	}
 }
 
-// parseSelector splits a list of selectors that the library has accepted.
+// parseSelector parses a list of selectors that the library has accepted.
 func parseSelector(s string) (*selector, error) {
 	p := &selectorParser{left: s}
 	sel, err := p.list()
@@ -233,7 +235,7 @@ func parseSelector(s string) (*selector, error) {
 
 type selectorParser struct{ left string }
 
-// The parts of a selector. Patterns of the library's own tests end where their brackets do.
+// The tokens of selectors. The patterns of the library's own pseudo-classes end at the closing bracket.
 var (
 	blanks    = lazy.Regexp(`^(?:[ \t\r\n\f]|(?s:/\*.*?(?:\*/|$)))*`)
 	joiner    = lazy.Regexp(`^[,>+~]`)
@@ -245,7 +247,7 @@ var (
 
 const ident = `(?:\\[0-9a-fA-F]{1,6}(?:\r\n|[ \t\r\n\f])?|(?s:\\.)|[-\w]|[^\x00-\x7f])+`
 
-// quotedOr matches quoted text, escapes, and anything else but the end.
+// quotedOr returns a pattern for quoted text, escapes, and any other characters except end.
 func quotedOr(end string) string {
 	return `(?s:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|\\.|[^"'\\` + end + `])*`
 }
@@ -256,7 +258,7 @@ func (p *selectorParser) take(form *regexp.Regexp) string {
 	return taken
 }
 
-// list reads selectors up to the end or a closing bracket.
+// list parses selectors up to the end or a closing bracket.
 func (p *selectorParser) list() (*selector, error) {
 	s := &selector{}
 	join := &s.first
@@ -297,7 +299,7 @@ func (p *selectorParser) list() (*selector, error) {
 	}
 }
 
-// part reads the conditions on one element.
+// part parses the conditions on one element.
 func (p *selectorParser) part() (one part, err error) {
 	for {
 		var t test
@@ -334,7 +336,7 @@ func (p *selectorParser) part() (one part, err error) {
 	}
 }
 
-// simple tests what needs the element alone.
+// simple returns a test that depends on the element alone.
 func simple(text string) (test, error) {
 	sel, err := cascadia.Parse(text)
 	if err != nil {
@@ -353,7 +355,7 @@ func (p *selectorParser) pseudo() (test, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.left = p.left[min(1, len(p.left)):] // the library has seen that it is closed
+		p.left = p.left[min(1, len(p.left)):] // the library has checked that it is closed
 		return relation(name, of), nil
 	case open && strings.HasPrefix(name, "matches"):
 		p.left = p.left[1:]
@@ -381,7 +383,7 @@ func (p *selectorParser) pseudo() (test, error) {
 	return t, nil
 }
 
-// nth tests a position, by the library's reading of the formula.
+// nth returns a test of a position. The library parses the formula.
 func nth(name, text string) (test, error) {
 	a, b := 0, 1
 	if strings.HasPrefix(name, "nth-") {
@@ -389,7 +391,7 @@ func nth(name, text string) (test, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, formula, ok := strings.Cut(sel.String(), "("); ok { // else it is that of :first-child
+		if _, formula, ok := strings.Cut(sel.String(), "("); ok { // otherwise it is that of :first-child
 			if _, err := fmt.Sscanf(formula, "%dn%d)", &a, &b); err != nil {
 				return nil, fmt.Errorf("%q: %w", text, err)
 			}
@@ -398,7 +400,8 @@ func nth(name, text string) (test, error) {
 	return position(a, b, strings.Contains(name, "last-"), strings.HasSuffix(name, "-of-type")), nil
 }
 
-// pattern takes a regular expression with its closing bracket, by counting, as the library does.
+// pattern takes a regular expression with its closing bracket, which it finds by counting brackets, as the library
+// does.
 func (p *selectorParser) pattern() (steps int, err error) {
 	open := 0
 	for i, c := range []byte(p.left) {

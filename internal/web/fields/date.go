@@ -19,7 +19,7 @@ var (
 	errAmbiguous = errors.New("may have the day first or the month; select one that says which, such as the datetime attribute of an element time")
 )
 
-// namedZones are the abbreviations that mean one offset: those of RFC 5322, and of Europe. In hours.
+// namedZones has the abbreviations with a unique offset, in hours: those of RFC 5322, and European ones.
 var namedZones = map[string]int{
 	"UTC": 0, "GMT": 0, "UT": 0, "Z": 0, "WET": 0, "CET": 1, "CEST": 2, "EET": 2, "EEST": 3,
 	"EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6, "PST": -8, "PDT": -7,
@@ -27,8 +27,9 @@ var namedZones = map[string]int{
 
 var ordinalDay = lazy.Regexp(`^(\d{1,2})\.\s+(\pL)`) // 26. November
 
-// date is a text as ISO 8601 has it, as precisely as it is: a year, a month, a day, a time, and a time with its zone. A zone
-// is kept, and none is assumed. Numbers of ten or thirteen digits are seconds or milliseconds since 1970. Empty is empty.
+// date returns a date in the form of ISO 8601, as precise as the text is: a year, a month, a day, a time, or a time
+// with its zone. A zone is kept, and none is assumed. Numbers of ten or thirteen digits are seconds or milliseconds
+// since 1970. An empty text gives an empty result.
 func date(s string) (iso string, err error) {
 	if s = ordinalDay().ReplaceAllString(strings.Join(strings.Fields(s), " "), "$1 $2"); s == "" {
 		return "", nil
@@ -37,7 +38,7 @@ func date(s string) (iso string, err error) {
 		return "", errNoDate
 	}
 	defer func() {
-		if recover() != nil { // the library takes texts apart by their bytes
+		if recover() != nil { // the library panics on some texts
 			iso, err = "", errNoDate
 		}
 	}()
@@ -50,7 +51,7 @@ func date(s string) (iso string, err error) {
 		return "", errNoDate
 	}
 	t, err := time.Parse(layout, s)
-	if unix || err != nil { // the library reads some otherwise than the layout says
+	if unix || err != nil { // the library parses some texts differently from the layout
 		if t, err = dateparse.ParseAny(s, dateparse.PreferMonthFirst(strings.HasPrefix(layout, "01"))); err != nil {
 			return "", errNoDate
 		}
@@ -78,7 +79,8 @@ func date(s string) (iso string, err error) {
 	return t.Format(time.RFC3339Nano), nil
 }
 
-// layoutOf is how a date is written. Of numbers with points the day is first, and with strokes what can only be a day.
+// layoutOf returns the layout of a date. If day and month could be swapped, dates with dots have the day first, and for
+// dates with slashes the number above 12 decides; otherwise it returns errAmbiguous.
 func layoutOf(s string) (string, error) {
 	_, err := dateparse.ParseStrict(s)
 	if !errors.Is(err, dateparse.ErrAmbiguousMMDD) {

@@ -19,24 +19,24 @@ import (
 	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
-// Field is the values of one name.
+// Field has the values of one name.
 type Field struct {
 	Name string
-	// Values are in the order of the page, at least one, none of them empty.
+	// Values are in the order of the page. There is at least one, and none is empty.
 	Values []string
-	// All says that the rule selects all values; otherwise there is one.
+	// All says that the rule selects all values. Otherwise there is one value.
 	All bool
-	// Number says that the values are numbers as JSON writes them.
+	// Number says that the values are numbers in JSON syntax.
 	Number bool
 }
 
 // Within is what rules are evaluated in: a page, or a part of it.
 type Within struct {
-	URL, Base canonical.URL  // of the page, and what references resolve against
-	Node      *html.Node     // nil: there is no HTML
-	JSON      any            // as encoding/json decodes it, with Number for numbers; nil: there is no JSON
-	Budget    *effort.Budget // nil has no bound
-	Left      *int           // bytes that values may still take
+	URL, Base canonical.URL  // the URL of the page, and the one against which references are resolved
+	Node      *html.Node     // nil means that there is no HTML
+	JSON      any            // as decoded by encoding/json, with json.Number for numbers; nil means that there is no JSON
+	Budget    *effort.Budget // nil means no bound
+	Left      *int           // bytes left for values
 }
 
 type page struct {
@@ -44,11 +44,11 @@ type page struct {
 	errs []error
 }
 
-// maxErrors bounds the values that are told of as no dates.
+// maxErrors bounds the values that are reported as invalid dates.
 const maxErrors = 5
 
-// Page extracts the fields of a page, in the order of the rules. url is that of the page, and base what references
-// resolve against. The error says what was cut or failed; the fields are valid all the same.
+// Page extracts the fields of a page, in the order of the rules. Url is the URL of the page, and base the one against
+// which references are resolved. The error says what was cut or failed; the fields are valid all the same.
 func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, error) {
 	if e == nil {
 		return nil, nil
@@ -61,7 +61,8 @@ func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, err
 	return all, err
 }
 
-// In extracts the fields of a part of a page, as Page does, but for what the error says of the whole.
+// In extracts the fields of a part of a page. It is like Page, except that its error does not say whether the page was
+// cut.
 func (e *Extractor) In(w Within) ([]Field, error) {
 	if e == nil {
 		return nil, nil
@@ -83,10 +84,10 @@ func (e *Extractor) In(w Within) ([]Field, error) {
 	return all, errors.Join(p.errs...)
 }
 
-// errCut is for a page of which not all was looked at.
+// errCut says that a part of the page was not read.
 var errCut = fmt.Errorf("only a part of the page was looked at: it has more than %d bytes or extract.max_elements, or takes longer than extract.max_time", dom.MaxBytes)
 
-// field runs one rule. If the XPath interpreter panics the page lacks the field, with an error.
+// field evaluates one rule. If the XPath interpreter panics, the field is missing and there is an error.
 func (p *page) field(c *compiled) (f Field) {
 	f = Field{Name: c.Name, All: c.All, Number: c.Type == Number}
 	defer func() {
@@ -94,7 +95,7 @@ func (p *page) field(c *compiled) (f Field) {
 		if r == nil {
 			return
 		}
-		c.xpath = xpath.MustCompile(c.XPath) // it keeps state, and was interrupted
+		c.xpath = xpath.MustCompile(c.XPath) // the interpreter keeps state and was interrupted
 		if r != any(errSpent) {
 			p.errs = append(p.errs, fmt.Errorf("%s: %q failed: %v", c.Name, c.XPath, r))
 		}
@@ -111,7 +112,7 @@ func (p *page) field(c *compiled) (f Field) {
 	case c.xpath == nil:
 		m := &matcher{root: p.Node, budget: p.Budget, sets: map[*selector]map[*html.Node]bool{}}
 		m.each(c.css, func(n *html.Node) bool {
-			return p.add(&f, c, p.value(c, n)) && (c.All || c.Attr != "") // of one element the first counts, empty or not
+			return p.add(&f, c, p.value(c, n)) && (c.All || c.Attr != "") // of a text only the first element counts, even if it is empty
 		})
 		return f
 	}
@@ -136,11 +137,11 @@ func (p *page) field(c *compiled) (f Field) {
 }
 
 const (
-	reText  = 1 << 20 // bytes of text that regular expressions look at
-	rePiece = 2 << 10 // bytes of which they look at together: a match may cost as much as all that is left
+	reText  = 1 << 20 // bytes of text that regular expressions read
+	rePiece = 2 << 10 // bytes that are matched together, because a match may cost as much as all the rest
 )
 
-// matches adds what a regular expression finds in the text, piece by piece.
+// matches adds the matches of a regular expression in the text, which is read in pieces.
 func (p *page) matches(f *Field, c *compiled) {
 	text := dom.TextWithin(p.Node, reText, p.Budget)
 	for text != "" {
@@ -164,7 +165,7 @@ func (p *page) matches(f *Field, c *compiled) {
 			if len(m) > 2 {
 				from, to = m[2], m[3]
 			}
-			if from >= 0 { // a group may take no part
+			if from >= 0 { // the group may not be part of the match
 				if v := p.read(c, piece[at+from:at+to]); !slices.Contains(f.Values, v) && !p.add(f, c, v) && v != "" {
 					return
 				}
@@ -174,7 +175,7 @@ func (p *page) matches(f *Field, c *compiled) {
 	}
 }
 
-// add adds a value and reports whether more are wanted.
+// add adds a value and reports whether more values are wanted.
 func (p *page) add(f *Field, c *compiled, value string) bool {
 	if value == "" {
 		return true
@@ -185,7 +186,7 @@ func (p *page) add(f *Field, c *compiled, value string) bool {
 	}
 	limit := min(MaxValue, *p.Left)
 	if len(value) > limit {
-		if c.Type == Number || c.Type == URL { // half of one is another one
+		if c.Type == Number || c.Type == URL { // a part of it would be a different one
 			value = ""
 		}
 		p.errs = append(p.errs, fmt.Errorf("%s: a value longer than %d bytes, or more than %d bytes of values on the page", c.Name, MaxValue, MaxPage))
@@ -206,7 +207,7 @@ func (p *page) value(c *compiled, n *html.Node) string {
 	return p.element(c, n)
 }
 
-// attr also finds attributes with a namespace, such as xlink:href.
+// attr returns the value of an attribute. It also finds attributes with a namespace, such as xlink:href.
 func attr(n *html.Node, name string) (string, bool) {
 	name = strings.ToLower(name)
 	space, key, ok := strings.Cut(name, ":")
@@ -219,12 +220,12 @@ func attr(n *html.Node, name string) (string, bool) {
 	return "", false
 }
 
-// element is the value of an element; as a URL, that of its link.
+// element returns the value of an element. For a URL that is the target of its link.
 func (p *page) element(c *compiled, n *html.Node) string {
 	switch c.Type {
 	case HTML:
 		var l limited
-		_ = html.Render(&l, n) // its error is that of the writer, which is full
+		_ = html.Render(&l, n) // fails only because the writer is full
 		p.Budget.SpendText(l.b.Len())
 		return l.b.String()
 	case URL:
@@ -239,7 +240,7 @@ func (p *page) element(c *compiled, n *html.Node) string {
 	return p.read(c, dom.TextWithin(n, MaxValue+utf8.UTFMax, p.Budget))
 }
 
-// ofAttribute is the first of these attributes that an element has.
+// ofAttribute returns the value of the first of these attributes that an element has.
 func ofAttribute(n *html.Node, names ...string) (value string, ok bool) {
 	for _, name := range names {
 		if value, ok = dom.Attr(n, name); ok {
@@ -281,10 +282,10 @@ func (p *page) read(c *compiled, s string) string {
 	return text.String()
 }
 
-// limited takes at most a little more than MaxValue bytes.
+// limited is a writer for little more than MaxValue bytes.
 type limited struct{ b strings.Builder }
 
-// Write keeps b, unless there is enough.
+// Write appends b unless there is enough already.
 func (l *limited) Write(b []byte) (int, error) {
 	if l.b.Len() > MaxValue {
 		return 0, io.ErrShortWrite
@@ -292,11 +293,11 @@ func (l *limited) Write(b []byte) (int, error) {
 	return l.b.Write(b)
 }
 
-// number is the first number of a text as JSON writes it, or empty: "1.234,50 €" is 1234.50.
+// number returns the first number of a text in JSON syntax, or an empty string: "1.234,50 €" gives 1234.50.
 //
-// Of point and comma, the last is the decimal point and the other groups digits. One that repeats groups digits, and
-// so does a single comma before three digits; a single point is a decimal point. Spaces, apostrophes and underscores
-// between digits group them.
+// If there are a point and a comma, the last one is the decimal point and the other groups digits. A mark that occurs
+// several times groups digits, and so does a single comma before three digits. A single point is a decimal point.
+// Spaces, apostrophes and underscores between digits group them.
 func number(s string) string {
 	start := strings.IndexAny(s, digits)
 	if start < 0 {
@@ -326,7 +327,7 @@ func number(s string) string {
 
 const (
 	digits    = "0123456789"
-	maxNumber = 40 // bytes; longer ones are card numbers and hashes
+	maxNumber = 40 // bytes; longer ones are numbers of cards and hashes
 )
 
 // joined reports whether a dash after s is a hyphen, as in "A-4" and "2020-01".
@@ -341,8 +342,8 @@ var (
 	group   = lazy.Regexp(`(\D*)(\d+)`)
 )
 
-// run is the digits at the beginning of s with the points and commas between them. Other marks group three digits:
-// two years in a row are no number.
+// run returns the digits at the beginning of s with the points and commas between them. Other marks must group three
+// digits: two years in a row are not one number.
 func run(s string) string {
 	var b strings.Builder
 	for i, g := range group().FindAllStringSubmatch(numeral().FindString(s), -1) {
@@ -358,7 +359,7 @@ func run(s string) string {
 	return b.String()
 }
 
-// split finds the decimal point.
+// split returns the digits before and after the decimal point.
 func split(s string) (whole, fraction string) {
 	point, comma := strings.LastIndexByte(s, '.'), strings.LastIndexByte(s, ',')
 	at := max(point, comma)

@@ -13,14 +13,14 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
-// maxPath bounds a JSONPath, in bytes, and maxChoices the commas in it: each may double what it finds.
+// maxPath bounds a JSONPath, in bytes, and maxChoices the commas in it, as each may double the values found.
 const (
 	maxPath    = 1000
 	maxChoices = 4
 )
 
-// CompileJSON compiles a JSONPath, in which "$." may be left out. What could cost more than a document has values is
-// refused: filters, and more than one "..".
+// CompileJSON compiles a JSONPath, in which "$." may be left out. It refuses paths that could cost more than a document
+// has values: filters, and more than one "..".
 func CompileJSON(s string) (*jsonpath.Path, error) {
 	full := s
 	switch {
@@ -41,7 +41,7 @@ func CompileJSON(s string) (*jsonpath.Path, error) {
 	return path, nil
 }
 
-// ReadJSON decodes a document for rules, as far as the budget goes. False: it is none.
+// ReadJSON decodes a document for rules. It returns false if the text is not JSON or the budget is spent.
 func ReadJSON(text []byte, budget *effort.Budget) (value any, ok bool) {
 	text = bytes.TrimPrefix(bytes.TrimSpace(text), []byte("\ufeff"))
 	if len(text) == 0 || !budget.Spend(len(text)/4) {
@@ -55,7 +55,7 @@ func ReadJSON(text []byte, budget *effort.Budget) (value any, ok bool) {
 	return value, true
 }
 
-// SelectJSON is what a path finds in a value.
+// SelectJSON returns the values that a path selects in a value.
 func SelectJSON(path *jsonpath.Path, in any, budget *effort.Budget) []any {
 	if in == nil || budget.Spent() {
 		return nil
@@ -79,7 +79,7 @@ func (p *page) json(f *Field, c *compiled) {
 	}
 }
 
-// ofJSON is a value as a field has it: of a group, its JSON.
+// ofJSON returns a value as the value of a field. Objects and arrays become JSON.
 func (p *page) ofJSON(c *compiled, v any) string {
 	t := c.Type
 	switch v := v.(type) {
@@ -119,8 +119,8 @@ func (p *page) ofJSON(c *compiled, v any) string {
 	return string(text)
 }
 
-// SizeJSON is about how many bytes a value has as JSON; it stops counting beyond most. Parts that a tree has in many
-// places count in each, as they are written in each.
+// SizeJSON returns about how many bytes a value has as JSON; it stops counting beyond most. A part that occurs in
+// several places counts each time, because it is written each time.
 func SizeJSON(v any, most int) (n int) {
 	switch v := v.(type) {
 	case string:

@@ -11,15 +11,15 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
-// navigator is a place in a tree for the XPath interpreter, which moves it. Each move is a step. The interpreter
-// cannot be stopped, so a move without a step left panics with errSpent.
+// navigator is a position in a tree that the XPath interpreter moves. Each move costs a step. The interpreter cannot be
+// stopped, so a move beyond the budget panics with errSpent.
 type navigator struct {
 	htmlquery.NodeNavigator
 	budget  *effort.Budget
-	perByte int // steps of the patterns of the expression for each byte of text
+	perByte int // steps of the expression's patterns for each byte of text
 }
 
-// copySteps is the cost of a copy: the interpreter keeps copies, so that the cost bounds its memory.
+// copySteps is the cost of a copy. The interpreter keeps copies, so the cost bounds its memory.
 const copySteps = 4
 
 var errSpent = errors.New("the page has cost enough")
@@ -35,7 +35,7 @@ func (n *navigator) spend(steps int) bool {
 	return true
 }
 
-// spendText charges for a text, the last part of one of whole bytes.
+// spendText charges for bytes of text, which are the last part of a text of whole bytes.
 func (n *navigator) spendText(bytes, whole int) {
 	if !n.budget.AllowCall(whole * n.perByte) {
 		panic(errSpent)
@@ -55,7 +55,7 @@ func (n *navigator) MoveTo(other xpath.NodeNavigator) bool {
 	return ok && n.NodeNavigator.MoveTo(&o.NodeNavigator)
 }
 
-// MoveToRoot and the moves below are those of the library, a step each.
+// MoveToRoot and the moves below are those of the library, for a step each.
 func (n *navigator) MoveToRoot() {
 	n.spend(1)
 	n.NodeNavigator.MoveToRoot()
@@ -81,7 +81,7 @@ func (n *navigator) MoveToFirst() (moved bool) {
 	return moved
 }
 
-// Value is the text of a place. Of an element it is charged for each node.
+// Value returns the text at the position. For an element each node is charged.
 func (n *navigator) Value() string {
 	node := n.Current()
 	if node.Type != html.ElementNode || n.NodeType() == xpath.AttributeNode {

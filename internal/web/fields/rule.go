@@ -1,13 +1,13 @@
-// Package fields extracts named values from pages by rules of the user: a CSS selector or an XPath expression for
-// each, and the type of the value.
+// Package fields extracts named values from pages by rules of the user: for each a CSS selector, an XPath expression, a
+// JSONPath or a regular expression, and the type of the value.
 //
-// [Parse] reads a [Rule] from one line, [New] compiles all rules and reports all problems at once. The [Set] is
-// shared; each worker has its own [Extractor], because an XPath expression keeps state. Of several rules with one
-// name the first that finds something gives the field.
+// [Parse] parses a [Rule] from one line. [New] compiles all rules and reports all problems at once. The [Set] is shared;
+// each worker has its own [Extractor], because an XPath expression keeps state. If several rules have the same name, the
+// first that finds something gives the field.
 //
-// A value is cut at [MaxValue] bytes, a field at [MaxValues] values, all fields of a page at [MaxPage] bytes; the
-// error of Extractor.Page says what was cut. The work of rules is charged to the budget of the page (package effort):
-// an expression may compare every element with every other one.
+// A value is cut at [MaxValue] bytes, a field at [MaxValues] values, and all fields of a page at [MaxPage] bytes; the
+// error of Extractor.Page says what was cut. The work of rules is charged to the budget of the page (package effort),
+// because an expression may compare every element with every other one.
 package fields
 
 import (
@@ -22,32 +22,32 @@ import (
 const (
 	// MaxRules bounds the rules.
 	MaxRules = 200
-	// MaxValue bounds a value in bytes.
+	// MaxValue bounds a value, in bytes.
 	MaxValue = 64 << 10
 	// MaxValues bounds the values of a field.
 	MaxValues = 1000
-	// MaxPage bounds the values of all fields of a page in bytes.
+	// MaxPage bounds the values of all fields of a page, in bytes.
 	MaxPage = 1 << 20
 	maxName = 64 // bytes of the name of a field
 )
 
-// Type is how a value is read out of what was found.
+// Type says how a value is read from what a rule has selected.
 type Type uint8
 
 // The types.
 const (
-	Text   Type = iota // as a reader sees it, white space collapsed
+	Text   Type = iota // as a reader sees it, with white space collapsed
 	HTML               // the element itself, as HTML
 	Number             // the first number in the text
 	URL                // resolved against the page, canonical
-	Date               // as ISO 8601 has it
+	Date               // in the form of ISO 8601
 )
 
 var typeNames = []string{"text", "html", "number", "url", "date"}
 
 func (t Type) String() string { return typeNames[t] }
 
-// ParseType reads the name of a type. Empty is text.
+// ParseType returns the type with that name. Empty means Text.
 func ParseType(s string) (Type, error) {
 	if s == "" {
 		return Text, nil
@@ -60,18 +60,18 @@ func ParseType(s string) (Type, error) {
 
 // Rule describes a field.
 type Rule struct {
-	// Name is letters, digits, "_" and "-".
+	// Name consists of letters, digits, "_" and "-".
 	Name string
-	// CSS, XPath, JSON or RE selects it; exactly one is set. JSON is a JSONPath (RFC 9535) in a document of JSON, which may
-	// leave out "$." in front, and has neither filters nor more than one "..". RE is a regular expression on the text that
-	// a reader sees, of which the value is the first group, if it has one; each value counts once.
+	// CSS, XPath, JSON or RE selects the values; exactly one is set. JSON is a JSONPath (RFC 9535) for a JSON document.
+	// It may omit "$." at the beginning, and has neither filters nor more than one "..". RE is a regular expression for
+	// the text that a reader sees. Its value is the first group, if there is one; repeated values count once.
 	CSS, XPath, JSON, RE string
-	// Attr is an attribute of the elements that CSS selects. Empty: the element itself.
+	// Attr is an attribute of the elements that CSS selects. Empty means the element itself.
 	Attr string
-	// All takes every value. False: the first.
+	// All selects every value. False selects the first.
 	All  bool
 	Type Type
-	// Match is a regular expression on the URL of the page. Empty: all pages.
+	// Match is a regular expression for the URL of the page. Empty matches all pages.
 	Match string
 }
 
@@ -86,7 +86,7 @@ const (
 
 const shape = `write NAME=css:SELECTOR, NAME=css:SELECTOR@ATTRIBUTE, NAME=xpath:EXPRESSION, NAME=json:PATH or NAME=re:REGEXP`
 
-// ScopePseudo selects the element that a rule is evaluated in, such as the element of an item.
+// ScopePseudo selects the element within which a rule is evaluated, such as the element of an item.
 const ScopePseudo = ":scope"
 
 var (
@@ -94,16 +94,16 @@ var (
 	attrForm = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_:.-]*$`)
 )
 
-// Parse reads a rule in a line:
+// Parse parses a rule in one line:
 //
 //	NAME[:TYPE][:all]=css:SELECTOR[@ATTRIBUTE][ url~REGEXP]
 //	NAME[:TYPE][:all]=xpath:EXPRESSION[ url~REGEXP]
 //	NAME[:TYPE][:all]=json:PATH[ url~REGEXP]
 //	NAME[:TYPE][:all]=re:REGEXP[ url~REGEXP]
 //
-// A SELECTOR that is left out before an ATTRIBUTE is [ScopePseudo].
+// A SELECTOR that is left out before an ATTRIBUTE means [ScopePseudo].
 //
-// The error says what to write; whether the selector can be used is for [Rule.Check].
+// The error tells the user what to write. [Rule.Check] checks whether the selector can be used.
 func Parse(s string) (Rule, error) {
 	head, found, ok := strings.Cut(s, "=")
 	if !ok {
@@ -146,7 +146,7 @@ func Parse(s string) (Rule, error) {
 	return r, nil
 }
 
-// String is the rule in a line, which [Parse] reads if it passes [Rule.Check].
+// String returns the rule as one line, which [Parse] accepts if the rule passes [Rule.Check].
 func (r Rule) String() string {
 	var b strings.Builder
 	b.WriteString(r.Name)
@@ -175,7 +175,7 @@ func (r Rule) String() string {
 	return b.String()
 }
 
-// Problem is what is wrong with a part of a rule.
+// Problem says what is wrong with one part of a rule.
 type Problem struct {
 	Key  string // "name", "css", "xpath", "json", "re", "attr", "type" or "match"
 	Text string
@@ -187,13 +187,13 @@ func problem(key, format string, args ...any) error {
 	return &Problem{Key: key, Text: fmt.Sprintf(format, args...)}
 }
 
-// Check reports all problems of the rule, joined.
+// Check returns all problems of the rule, joined.
 func (r Rule) Check() error {
 	_, err := compile(r)
 	return err
 }
 
-// checkParts checks all but the selector and the pattern.
+// checkParts returns the problems of all parts but the selector and the pattern.
 func (r *Rule) checkParts() (errs []error) {
 	if len(r.Name) > maxName || !nameForm().MatchString(r.Name) {
 		errs = append(errs, problem("name", `%q is no name of a field; give up to %d letters, digits, "_" and "-", a letter first`, r.Name, maxName))

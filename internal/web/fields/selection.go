@@ -9,10 +9,10 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 )
 
-// Selector selects elements, as a rule of CSS does. It is safe for concurrent use.
+// Selector selects elements like the CSS of a rule. It is safe for concurrent use.
 type Selector struct{ css *selector }
 
-// ParseSelector compiles a list of CSS selectors.
+// ParseSelector compiles a list of CSS selectors. The error says what is wrong with it.
 func ParseSelector(s string) (*Selector, error) {
 	css, err := compileCSS(s)
 	return &Selector{css}, err
@@ -25,13 +25,14 @@ func (s *Selector) Each(root *html.Node, budget *effort.Budget, yield func(*html
 	m.each(s.css, yield)
 }
 
-// Found is what an XPath expression finds: a Node, or the Value of an attribute or a computation.
+// Found is what an XPath expression has found: a Node, or the Value of an attribute or of a computation.
 type Found struct {
 	Node  *html.Node
 	Value string
 }
 
-// Find evaluates an XPath expression with root as its context, as far as the budget goes.
+// Find evaluates an XPath expression with root as its context. When the budget is spent it returns what was found so
+// far.
 func Find(expr string, root *html.Node, budget *effort.Budget) (found []Found, err error) {
 	e, err := compileXPath(expr)
 	if err != nil {
@@ -64,8 +65,8 @@ func Find(expr string, root *html.Node, budget *effort.Budget) (found []Found, e
 	return found, nil
 }
 
-// Parts yields what the first rule of e selects, each to be evaluated by other rules, until yield returns false: the
-// elements of HTML, the values of JSON, of which those of a list one by one.
+// Parts yields what the first rule of e selects, so that other rules can be evaluated in it, until yield returns false:
+// elements of HTML, or values of JSON, where the values of an array are yielded one by one.
 func (e *Extractor) Parts(w Within, yield func(Within) bool) {
 	c := &e.rules[0]
 	node := func(n *html.Node) bool {
@@ -92,7 +93,7 @@ func (e *Extractor) Parts(w Within, yield func(Within) bool) {
 		m := &matcher{root: w.Node, budget: w.Budget, sets: map[*selector]map[*html.Node]bool{}}
 		m.each(c.css, node)
 	default:
-		for _, n := range c.nodes(w) { // all at once: yield may use the interpreter
+		for _, n := range c.nodes(w) { // collected first, because yield may use the interpreter
 			if !node(n) {
 				return
 			}
@@ -100,11 +101,12 @@ func (e *Extractor) Parts(w Within, yield func(Within) bool) {
 	}
 }
 
-// nodes are the elements that the expression of a rule finds; fewer if the page has cost enough by then.
+// nodes returns the elements that the expression of a rule finds. If the budget is spent meanwhile it returns those found
+// so far.
 func (c *compiled) nodes(w Within) (all []*html.Node) {
 	defer func() {
 		if recover() != nil {
-			c.xpath = xpath.MustCompile(c.XPath) // it keeps state, and was interrupted
+			c.xpath = xpath.MustCompile(c.XPath) // the interpreter keeps state and was interrupted
 		}
 	}()
 	it, ok := c.xpath.Evaluate(navigate(w.Node, w.Budget, c.perByte)).(*xpath.NodeIterator)

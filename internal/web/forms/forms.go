@@ -1,11 +1,12 @@
-// Package forms fills in the forms of pages, and makes of one what a browser sends (HTML standard, section 4.10.22).
+// Package forms fills in the forms of pages, and makes the requests that a browser sends for them (HTML standard, section
+// 4.10.22).
 //
-// A control belongs to a form by its form attribute or by standing in it. Disabled controls send nothing, nor do those
-// of a disabled fieldset, but for its legend; checkboxes and radio buttons send if they are checked; a select that
-// allows one choice and has none sends its first option. The first submit button that can be pressed is pressed: it
-// sends its name, and its formaction, formmethod and formenctype go before those of the form. The text is sent in the
-// encoding that accept-charset names, or that of the page, with CR LF for line ends, and the name of it in a hidden
-// field called _charset_.
+// A control belongs to a form by its form attribute or by being in it. Disabled controls send nothing, nor do those of a
+// disabled fieldset except in its legend. Checkboxes and radio buttons send a value if they are checked. A select that
+// allows one choice and has none sends its first option. The first submit button that is not disabled is pressed: it
+// sends its name, and its formaction, formmethod and formenctype override those of the form. The text is sent in the
+// encoding that accept-charset names, or else in that of the page, with CR LF for line ends. A hidden field called
+// _charset_ sends the name of the encoding.
 package forms
 
 import (
@@ -26,12 +27,12 @@ import (
 	"github.com/treadlight/crawl/internal/web/dom"
 )
 
-const maxControls = 2000 // of a form; those beyond are left out
+const maxControls = 2000 // of a form; more are left out
 
 // Form is a form of a page.
 type Form struct {
 	node     *html.Node
-	url      canonical.URL // of the page
+	url      canonical.URL // the URL of the page
 	base     canonical.URL
 	charset  string
 	controls []*html.Node
@@ -40,26 +41,26 @@ type Form struct {
 // Field is a name and a value that a form sends.
 type Field struct{ Name, Value string }
 
-// Submission is what a browser would send.
+// Submission is the request that a browser would send.
 type Submission struct {
 	Method string // "GET" or "POST"
-	// URL is where it goes; of a GET without the fields.
+	// URL is the target. For a GET it does not contain the fields.
 	URL         canonical.URL
 	ContentType string // of Body
-	Body        []byte // of a POST
+	Body        []byte // the body of a POST; nil for a GET
 	Fields      []Field
 }
 
-// Page is where forms are looked for.
+// Page is a page in which forms are searched.
 type Page struct {
 	Document  *dom.Document
 	URL, Base canonical.URL
-	Charset   string // of the page; empty: UTF-8
+	Charset   string // of the page; empty means UTF-8
 }
 
-// All are the forms of a page, in its order.
+// All returns the forms of a page, in its order.
 func (p *Page) All() (all []*Form) {
-	var open *html.Node // of a table, whose form the parser leaves empty
+	var open *html.Node // a form in a table, which the parser leaves empty
 	owners := map[*html.Node]*Form{}
 	byID := map[string]*Form{}
 	for n := range p.Document.Root.Descendants() {
@@ -96,7 +97,7 @@ func (p *Page) All() (all []*Form) {
 	return all
 }
 
-// within is the nearest element around n that is one of those; nil if there is none.
+// within returns the nearest ancestor of n that is one of these elements, or nil.
 func within(n *html.Node, of ...atom.Atom) *html.Node {
 	for p := n.Parent; p != nil; p = p.Parent {
 		if slices.Contains(of, p.DataAtom) {
@@ -106,12 +107,12 @@ func within(n *html.Node, of ...atom.Atom) *html.Node {
 	return nil
 }
 
-// Is reports whether the form is, or has in it, that element.
+// Is reports whether the form is that element or contains it.
 func (f *Form) Is(n *html.Node) bool {
 	return f.node == n || slices.Contains(f.controls, n) || within(n, atom.Form) == f.node
 }
 
-// Names are those of the controls that can be filled in, each once.
+// Names returns the names of the controls that can be filled in, without duplicates.
 func (f *Form) Names() (all []string) {
 	for _, c := range f.controls {
 		if name, _ := dom.Attr(c, "name"); name != "" && !disabled(c) && !slices.Contains(all, name) {
@@ -121,8 +122,8 @@ func (f *Form) Names() (all []string) {
 	return all
 }
 
-// Login are the names of the controls for user and password of a form to log in: it has one password, and something
-// to type before it, of which a mail address goes first. Empty names: it is no such form.
+// Login returns the names of the controls for user and password if the form is a login form: it has one password, and a
+// text field, where a field for a mail address is preferred. Otherwise both are empty.
 func (f *Form) Login() (user, password string) {
 	passwords := 0
 	var typed, mail string
@@ -148,7 +149,7 @@ func (f *Form) Login() (user, password string) {
 	return cmp.Or(mail, typed), password
 }
 
-// kind is the type of an input or button, in lower case; what is unknown is a text.
+// kind returns the type of an input or button, in lower case. Unknown types count as text.
 func kind(n *html.Node) string {
 	t, _ := dom.Attr(n, "type")
 	t = strings.ToLower(strings.TrimSpace(t))
@@ -190,8 +191,9 @@ func firstLegend(fieldset *html.Node) *html.Node {
 	return nil
 }
 
-// Submit is what is sent when the form is filled in with values, by the names of controls, and its button is pressed:
-// press, or the first that can be if that is nil. The error names a value for which there is no control.
+// Submit returns the request when the form is filled in with values, by the names of controls, and the button press is
+// pressed. If press is nil it is the first button that is not disabled. The error names a value for which there is no
+// control.
 func (f *Form) Submit(values map[string]string, press *html.Node) (*Submission, error) {
 	if press == nil {
 		if i := slices.IndexFunc(f.controls, func(c *html.Node) bool {
@@ -256,7 +258,7 @@ func (f *Form) send(s *Submission, c, press *html.Node, values map[string]string
 			add(value)
 		}
 	case isGiven:
-		if !filled[name] { // the first of a name is filled in
+		if !filled[name] { // only the first control of a name is filled in
 			add(given)
 		}
 		filled[name] = true
@@ -275,7 +277,7 @@ func (f *Form) send(s *Submission, c, press *html.Node, values map[string]string
 	}
 }
 
-// chosen are the values of the options that a select sends.
+// chosen returns the values of the options that a select sends.
 func chosen(n *html.Node) (values []string) {
 	_, multiple := dom.Attr(n, "multiple")
 	first, found := "", false
@@ -299,7 +301,7 @@ func chosen(n *html.Node) (values []string) {
 			first, found = value, true
 		}
 		if _, selected := dom.Attr(o, "selected"); selected {
-			if !multiple { // the last counts
+			if !multiple { // the last selected option counts
 				values = values[:0]
 			}
 			values = append(values, value)
@@ -321,7 +323,7 @@ func text(n *html.Node) string {
 	return b.String()
 }
 
-// attribute is that of the button, as formaction, or of the form.
+// attribute returns an attribute of the button, such as formaction, or else that of the form.
 func (f *Form) attribute(name string, press *html.Node) string {
 	if press != nil {
 		if v, ok := dom.Attr(press, "form"+name); ok {
@@ -338,7 +340,7 @@ func (f *Form) target(s *Submission, press *html.Node) error {
 		s.Method = http.MethodPost
 	}
 	action := f.attribute("action", press)
-	if action == "" { // which is the page, not the base
+	if action == "" { // the target is the page then, not its base
 		s.URL = f.url
 		return nil
 	}
@@ -349,7 +351,7 @@ func (f *Form) target(s *Submission, press *html.Node) error {
 	return nil
 }
 
-// encoding is the one that the form is sent in, and its name.
+// encoding returns the encoding in which the form is sent, and its name. For UTF-8 the encoder is nil.
 func (f *Form) encoding() (name string, enc *encoding.Encoder) {
 	accept, _ := dom.Attr(f.node, "accept-charset")
 	for _, label := range append(strings.FieldsFunc(accept, func(r rune) bool { return r == ' ' || r == ',' }), f.charset) {
@@ -368,7 +370,7 @@ func (f *Form) encoding() (name string, enc *encoding.Encoder) {
 	return "UTF-8", nil
 }
 
-// encode makes the body of a POST.
+// encode sets the body of a POST.
 func (f *Form) encode(s *Submission, enctype string, enc *encoding.Encoder) error {
 	lines := strings.NewReplacer("\r\n", "\r\n", "\r", "\r\n", "\n", "\r\n")
 	sent := func(v string) string {

@@ -22,31 +22,31 @@ import (
 const (
 	// MaxItems bounds the items of a page.
 	MaxItems = 10_000
-	// MaxBytes bounds what they have together.
+	// MaxBytes bounds the values of all items of a page, in bytes.
 	MaxBytes = 8 << 20
 
-	maxProblems = 5 // that are told of a page
+	maxProblems = 5 // reported for a page
 )
 
-// Extractor runs rules. It must not be used concurrently.
+// Extractor extracts items by rules. It must not be used concurrently.
 type Extractor struct {
 	rules  *Rules
 	kinds  []kind
-	nexts  []*fields.Extractor // nil where a rule is none of fields
+	nexts  []*fields.Extractor // nil for a rule that counts a parameter
 	tagged bool
 }
 
 type kind struct {
 	*Kind
 
-	parts  *fields.Extractor // nil for things and whole pages
-	fields *fields.Extractor // nil: all there is
+	parts  *fields.Extractor // nil for things of schema.org and for whole pages
+	fields *fields.Extractor // nil means the whole value
 }
 
-// Extractor makes one for a worker. Of nil it is nil, and wants nothing.
+// Extractor returns an Extractor for one worker. For nil or empty Rules it returns nil, which wants no page.
 func (r *Rules) Extractor() (*Extractor, error) {
 	if r == nil || len(r.Kinds)+len(r.Nexts) == 0 {
-		return nil, nil //nolint:nilnil // there is nothing to do
+		return nil, nil //nolint:nilnil // a nil Extractor is valid
 	}
 	e := &Extractor{rules: r, tagged: len(r.Names()) > 1}
 	for i := range r.Kinds {
@@ -85,21 +85,21 @@ func (e *Extractor) Wants(url string) bool {
 		slices.ContainsFunc(e.rules.Nexts, func(n Next) bool { return n.Match == nil || n.Match.MatchString(url) }))
 }
 
-// Follows reports whether rules say which links are followed, in place of all.
+// Follows reports whether rules say which links are followed, instead of all.
 func (e *Extractor) Follows() bool { return e != nil && len(e.rules.Nexts) > 0 }
 
 // Page is one page, as HTML or as JSON.
 type Page struct {
 	URL, Base canonical.URL
-	Document  *dom.Document // nil: it is no HTML
-	JSON      any           // nil: it is no JSON
+	Document  *dom.Document // nil means that it is not HTML
+	JSON      any           // nil means that it is not JSON
 	Budget    *effort.Budget
 }
 
 // Result is what was found on a page.
 type Result struct {
 	Items []*record.Extracted
-	Err   error // what was cut or failed; the rest is valid all the same
+	Err   error // what was cut or failed; the items are valid all the same
 }
 
 // Page extracts the items of a page.
@@ -140,7 +140,8 @@ func (p *Page) within(left *int) fields.Within {
 	return w
 }
 
-// Digest is equal for two pages with the same items, whatever their URLs; empty without any.
+// Digest returns a hash that is equal for pages with the same items, whatever the URLs of the pages. It is empty if
+// there are no items.
 func Digest(all []*record.Extracted) string {
 	if len(all) == 0 {
 		return ""
@@ -149,7 +150,7 @@ func Digest(all []*record.Extracted) string {
 	for _, item := range all {
 		bare := *item
 		bare.Page = ""
-		text, _ := bare.MarshalJSON() // of what is written in any case
+		text, _ := bare.MarshalJSON() // cannot fail: the item was encoded before
 		sum.Write(text)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
@@ -175,7 +176,8 @@ func (k *kind) each(p *Page, w fields.Within, yield func(fields.Within) bool) {
 	}
 }
 
-// item is nil for what has none of the fields, such as the head of a table among its rows.
+// item returns the item of a part. It returns nil if the part has none of the fields, like the head of a table among
+// its rows.
 func (k *kind) item(part fields.Within) (*record.Extracted, error) {
 	item := &record.Extracted{Kind: k.Name}
 	if k.fields == nil {
@@ -203,7 +205,8 @@ func (k *kind) item(part fields.Within) (*record.Extracted, error) {
 	return item, err
 }
 
-// Next are the URLs by which lists go on, each once. A parameter goes on only from a page that has items.
+// Next returns the URLs of the next pages of lists, without duplicates. A parameter is counted up only if the page has
+// items.
 func (e *Extractor) Next(p *Page, items int) (all []string) {
 	left := MaxBytes
 	w := p.within(&left)
@@ -226,7 +229,7 @@ func (e *Extractor) Next(p *Page, items int) (all []string) {
 		case w.Budget.Spent():
 			return all
 		}
-		found, _ := e.nexts[i].In(w) // a link that was cut is none
+		found, _ := e.nexts[i].In(w) // a link that was cut is left out
 		for _, f := range found {
 			for _, v := range f.Values {
 				if n.Param != "" {
@@ -239,7 +242,7 @@ func (e *Extractor) Next(p *Page, items int) (all []string) {
 	return all
 }
 
-// stepped is a URL with the next number in a parameter; empty if what is there is no number.
+// stepped returns the URL with the next number in a parameter. It is empty if the value there is not a number.
 func stepped(from string, n *Next) string {
 	u, err := url.Parse(from)
 	if err != nil {
@@ -265,7 +268,7 @@ func param(query, name string) (value string, ok bool) {
 	return "", false
 }
 
-// withParam sets a parameter, in its place if it is there.
+// withParam sets a parameter of a URL, replacing its value if it is there.
 func withParam(from, name, value string) string {
 	u, err := url.Parse(from)
 	if err != nil || value == "" {

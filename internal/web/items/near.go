@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	maxNear   = 3  // names that are told of a miss
-	maxNames  = 20 // names of things that a page has
-	leastOf   = 3  // elements that count as a list
-	maxListed = 8  // kinds of elements that stand several times
+	maxNear   = 3  // names suggested for a miss
+	maxNames  = 20 // names of things of a page that are listed
+	leastOf   = 3  // elements that make a list
+	maxListed = 8  // kinds of repeated elements that are offered
 )
 
-// miss says why a rule finds nothing in a part of a page: which part of it still finds something, and what there is
-// that it may have meant.
+// miss says why a rule finds nothing in a part of a page: which part of the rule still finds something, and which names
+// of the page it may have meant.
 func miss(r *fields.Rule, w fields.Within) string {
 	switch {
 	case r.JSON != "":
@@ -47,7 +47,7 @@ func miss(r *fields.Rule, w fields.Within) string {
 	return text
 }
 
-// count is how many elements or values a selector finds; -1: it is none.
+// count returns how many elements or values a selector finds. It is -1 for an invalid selector.
 func count(r fields.Rule, w fields.Within) (n int) {
 	set, err := fields.New([]fields.Rule{r})
 	if err != nil {
@@ -57,7 +57,7 @@ func count(r fields.Rule, w fields.Within) (n int) {
 	return n
 }
 
-// missSteps tells the longest beginning of a selector that finds something, and what the next step may have meant.
+// missSteps names the longest beginning of a selector that finds something, and what the next step may have meant.
 func missSteps(how string, parts []string, w fields.Within) string {
 	rule := func(text string) fields.Rule {
 		if how == "xpath" {
@@ -92,10 +92,10 @@ func told(good string, n int, part, hint string) string {
 	return text
 }
 
-// word is a name in a selector: a class, an id, an element, or a text of XPath in quotes.
+// word matches a name in a selector: a class, an id, an element, or a word of a quoted text in XPath.
 var word = lazy.Regexp(`[.#]?[\pL_][\pL\pN_-]*`)
 
-// near are names of the page that are spelled like those in a part of a selector, with how often they are there.
+// near lists names of the page that are spelled like those in a part of a selector, with their numbers.
 func near(part string, w fields.Within) string {
 	have := names(w)
 	var hints []string
@@ -110,8 +110,8 @@ func near(part string, w fields.Within) string {
 	return strings.Join(hints[:min(len(hints), maxNear)], ", ")
 }
 
-// like are the names nearest to one: those that have it within them or the other way, that begin alike, and those of a
-// slip of the keys, of any kind, since people confuse classes with ids.
+// like returns the names nearest to one: those that contain it or are contained in it, that have the same beginning, or
+// that differ by a typing error. Classes, ids and elements are compared with each other, because people confuse them.
 func like(want string, have map[string]int) (all []string) {
 	bare := strings.ToLower(strings.TrimLeft(want, ".#"))
 	type candidate struct {
@@ -145,7 +145,7 @@ func like(want string, have map[string]int) (all []string) {
 	return all
 }
 
-// common is how many bytes two names begin alike.
+// common returns the length of the common prefix of two names.
 func common(a, b string) (n int) {
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
@@ -153,7 +153,7 @@ func common(a, b string) (n int) {
 	return n
 }
 
-// names are the elements, classes and ids in a part of a page.
+// names counts the elements, classes and ids in a part of a page.
 func names(w fields.Within) map[string]int {
 	have := map[string]int{}
 	if w.Node == nil {
@@ -175,7 +175,7 @@ func names(w fields.Within) map[string]int {
 	return have
 }
 
-// split cuts a selector at a mark that stands neither in brackets nor in quotes.
+// split splits a selector at a mark that is neither in brackets nor in quotes.
 func split(s, mark string) (parts []string) {
 	depth, quote, from := 0, byte(0), 0
 	for i := range len(s) {
@@ -198,7 +198,7 @@ func split(s, mark string) (parts []string) {
 	return append(parts, s[from:])
 }
 
-// compounds are the parts of a selector, each with what joins it to the next.
+// compounds returns the parts of a selector, each with the combinator before it.
 func compounds(s string) (parts []string) {
 	s = strings.TrimSpace(s)
 	from := ""
@@ -216,7 +216,7 @@ func compounds(s string) (parts []string) {
 	return parts
 }
 
-// steps are those of a path, each with the slashes before it.
+// steps returns the steps of a path, each with the slashes before it.
 func steps(s, mark string) (parts []string) {
 	slashes := ""
 	for i, part := range split(s, mark) {
@@ -231,7 +231,7 @@ func steps(s, mark string) (parts []string) {
 	return parts
 }
 
-// missJSON tells how far a path leads, and what there is.
+// missJSON says how far a path leads, and which names there are.
 func missJSON(r *fields.Rule, w fields.Within) string {
 	if w.JSON == nil {
 		return "the page is no JSON"
@@ -269,7 +269,7 @@ func keys(v any) string {
 	return fmt.Sprintf("a value, %.40v", v)
 }
 
-// missSchema tells what things there are.
+// missSchema says which types of things the page has.
 func missSchema(kind string, p *Page) string {
 	if p.Document == nil {
 		return "the page is no HTML"
@@ -281,11 +281,11 @@ func missSchema(kind string, p *Page) string {
 	return fmt.Sprintf("there is no %s; there is %s", kind, strings.Join(types[:min(len(types), maxNames)], ", "))
 }
 
-// Offer is what rules could be about.
+// Offer is a suggested rule.
 type Offer struct {
-	Rule  string `json:"rule"` // for --item
+	Rule  string `json:"rule"` // value for --item
 	Count int    `json:"count"`
-	// Fields are rules for --field, of things of schema.org.
+	// Fields are values for --field, for things of schema.org.
 	Fields []string `json:"fields,omitempty"`
 }
 

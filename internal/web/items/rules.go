@@ -1,5 +1,5 @@
-// Package items takes several records out of a page, one for each element of a list or each thing of schema.org, and
-// finds the links by which the list goes on.
+// Package items extracts several records from a page, one for each element of a list or each thing of schema.org, and
+// finds the links to the next pages of lists.
 //
 // The rules are lines, in the order in which a user writes them as flags:
 //
@@ -11,11 +11,11 @@
 //	next param:NAME[=START][+STEP]           the same URL with the next number in a parameter, while there are items
 //	next param:NAME=json:PATH                the same URL with a value of the page, such as a cursor
 //
-// A field before the first item is one of every item; without any item it is one of pages. What follows an item
-// holds for the pages that the item is for. Items of one name, or without a name, are one stream, though their rules
-// may differ by page.
+// A field before the first item belongs to every item. Without any item it is a field of pages. The lines that follow an
+// item apply to the pages that the item is for. Items of the same name, or without a name, are one stream, though their
+// rules may differ by page.
 //
-// [Parse] reads the lines, [Rules.Extractor] makes what a worker uses, and [Extractor.Page] is the work on a page.
+// [Parse] parses the lines, [Rules.Extractor] makes what a worker uses, and [Extractor.Page] does the work on a page.
 package items
 
 import (
@@ -30,7 +30,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
-// The words that begin lines which are no fields.
+// The words with which lines begin that are not fields.
 const (
 	ItemWord = "item "
 	NextWord = "next "
@@ -43,37 +43,37 @@ const (
 	wholePage    = "page"
 	urlMark      = " url~"
 
-	// DefaultName is that of items without a name.
+	// DefaultName is the name of items without a name.
 	DefaultName = "item"
-	// PageColumn is the field that has the URL of the page, unless a rule has that name.
+	// PageColumn is the field with the URL of the page, unless a rule has that name.
 	PageColumn = "page"
 )
 
-// Kind is the rules of the items of some pages.
+// Kind has the rules for the items of some pages.
 type Kind struct {
-	Name   string // of the stream
-	Schema string // the type of things; empty: Select or the page
+	Name   string // the stream of the items
+	Schema string // type of the things; empty means Select or Whole
 	Select fields.Rule
-	Whole  bool // the page is the item
+	Whole  bool // the page itself is the item
 	Match  *regexp.Regexp
-	Fields []fields.Rule // empty: of a thing all there is, of others text and url
+	Fields []fields.Rule // empty means the whole of a thing or JSON value; for others settle adds text and url
 	source string
 }
 
-// Next is how a list goes on.
+// Next is a rule for the next page of a list.
 type Next struct {
 	Match *regexp.Regexp
-	Rule  fields.Rule // of links, or of the value of Param
+	Rule  fields.Rule // selects links, or the value of Param
 	Param string
 	Start int
-	Step  int // zero: the value is that of Rule
+	Step  int // zero means that Rule selects the value
 
 	source string
 }
 
-// Rules are those of all kinds of pages. They are immutable.
+// Rules has the rules for all kinds of pages. It is immutable.
 type Rules struct {
-	// Page are the fields of pages, if there are no items.
+	// Page has the fields of pages, if there are no items.
 	Page  []fields.Rule
 	Kinds []Kind
 	Nexts []Next
@@ -81,12 +81,12 @@ type Rules struct {
 
 var itemForm = lazy.Regexp(`^(?:([\pL_][\pL\pN_-]*)=)?(css:|xpath:|json:|schema:|page$)(.*)$`)
 
-// IsRule reports whether a line is a rule of this package and no field.
+// IsRule reports whether a line is a rule of this package, not a field.
 func IsRule(line string) bool {
 	return strings.HasPrefix(line, ItemWord) || strings.HasPrefix(line, NextWord)
 }
 
-// Check reports what is wrong with one line.
+// Check returns what is wrong with one line, or nil.
 func Check(line string) error {
 	switch {
 	case strings.HasPrefix(line, ItemWord):
@@ -100,7 +100,7 @@ func Check(line string) error {
 	return cmp.Or(err, r.Check())
 }
 
-// Parse reads lines. The error is of the first that is wrong.
+// Parse parses lines. The error is that of the first invalid line.
 func Parse(lines []string) (*Rules, error) {
 	r := &Rules{}
 	var common []fields.Rule
@@ -153,7 +153,7 @@ func Parse(lines []string) (*Rules, error) {
 	return r, nil
 }
 
-// settle gives a kind the fields that nobody has named.
+// settle adds default fields to a kind that has none.
 func (k *Kind) settle() error {
 	switch {
 	case len(k.Fields) > 0 || k.Schema != "" || k.Select.JSON != "":
@@ -245,7 +245,7 @@ func parseNext(s string) (n Next, err error) {
 	}
 	n.Param, n.Step = parts[1], 1
 	if parts[3] != "" {
-		n.Step, _ = strconv.Atoi(parts[3]) // of few digits
+		n.Step, _ = strconv.Atoi(parts[3]) // the pattern allows only few digits
 	}
 	if n.Step == 0 {
 		return n, fmt.Errorf("%q has a step of zero; give how much the parameter grows by from page to page", s)
@@ -259,7 +259,8 @@ func parseNext(s string) (n Next, err error) {
 	return n, nil
 }
 
-// Columns are those of the items of a name: the fields in their order, and the page. The error says why there are none.
+// Columns returns the columns of a table of the items with that name: the fields in their order, and the page. It
+// returns an error if the fields are not known.
 func (r *Rules) Columns(name string) ([]string, error) {
 	for i := range r.Kinds {
 		if k := &r.Kinds[i]; k.Name == name && len(k.Fields) == 0 {
@@ -273,7 +274,8 @@ func (r *Rules) Columns(name string) ([]string, error) {
 	return all, nil
 }
 
-// Fields are the names of the fields that items of each name may have, in their order. Of what is taken as it is, there are none.
+// Fields returns the fields that the items of each name may have, in their order. Items that are taken as a whole have
+// none.
 func (r *Rules) Fields() map[string][]string {
 	all := make(map[string][]string)
 	for i := range r.Kinds {
@@ -286,7 +288,7 @@ func (r *Rules) Fields() map[string][]string {
 	return all
 }
 
-// Names are the streams, each once.
+// Names returns the names of the streams, without duplicates.
 func (r *Rules) Names() (all []string) {
 	for i := range r.Kinds {
 		if !slices.Contains(all, r.Kinds[i].Name) {

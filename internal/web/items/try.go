@@ -7,29 +7,29 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// maxShown is how many items are shown of a kind.
+// maxShown is how many items of each kind, and values of each field, are shown.
 const maxShown = 3
 
-// Tried is what rules find on one page.
+// Tried is what the rules find on one page.
 type Tried struct {
 	Kinds  []TriedKind  `json:"items,omitempty"`
-	Fields []TriedField `json:"fields,omitempty"` // of the page, without rules for items
+	Fields []TriedField `json:"fields,omitempty"` // of the page, if there are no rules for items
 	Next   []TriedNext  `json:"next,omitempty"`
-	Offers []Offer      `json:"offers,omitempty"` // if nothing was found, or no rule was given
+	Offers []Offer      `json:"offers,omitempty"` // suggested rules, if nothing was found or no rule was given
 }
 
-// TriedKind is a rule for items.
+// TriedKind is the result of a rule for items.
 type TriedKind struct {
 	Rule   string              `json:"rule"`
 	Name   string              `json:"name"`
-	Skips  string              `json:"skips,omitempty"` // why the rule is not for the page
+	Skips  string              `json:"skips,omitempty"` // why the rule does not apply to the page
 	Found  int                 `json:"found"`
 	Miss   string              `json:"miss,omitempty"` // why nothing was found
 	Shown  []*record.Extracted `json:"shown,omitempty"`
 	Fields []TriedField        `json:"fields,omitempty"`
 }
 
-// TriedField is a rule for a field, in all items of a kind.
+// TriedField is the result of a rule for a field, in all items of a kind.
 type TriedField struct {
 	Rule  string   `json:"rule"`
 	Name  string   `json:"name"`
@@ -39,7 +39,7 @@ type TriedField struct {
 	Shown []string `json:"shown,omitempty"`
 }
 
-// TriedNext is a rule for links.
+// TriedNext is the result of a rule for links.
 type TriedNext struct {
 	Rule  string   `json:"rule"`
 	Skips string   `json:"skips,omitempty"`
@@ -47,7 +47,7 @@ type TriedNext struct {
 	Miss  string   `json:"miss,omitempty"`
 }
 
-// Missed reports whether a rule found nothing.
+// Missed reports whether a rule that applies found nothing.
 func (t *Tried) Missed() bool {
 	for _, k := range t.Kinds {
 		if k.Skips == "" && (k.Found == 0 || missed(k.Fields)) {
@@ -66,7 +66,7 @@ func missed(all []TriedField) bool {
 	return false
 }
 
-// Try runs the rules on one page and tells of each what it finds, and of those that find nothing why.
+// Try evaluates the rules on one page and reports what each finds, and why those fail that find nothing.
 func (r *Rules) Try(p *Page) (*Tried, error) {
 	t := &Tried{}
 	left := MaxBytes
@@ -101,7 +101,7 @@ func (r *Rules) Try(p *Page) (*Tried, error) {
 	return t, nil
 }
 
-// try is one kind.
+// try evaluates one rule for items.
 func (e *Extractor) try(i int, p *Page, w fields.Within) (TriedKind, error) {
 	k := &e.kinds[i]
 	t := TriedKind{Rule: k.source, Name: k.Name}
@@ -115,7 +115,7 @@ func (e *Extractor) try(i int, p *Page, w fields.Within) (TriedKind, error) {
 		return len(parts) < MaxItems
 	})
 	for _, part := range parts {
-		if item, _ := k.item(part); item != nil { // what was cut is told by the crawl
+		if item, _ := k.item(part); item != nil { // the crawl reports what was cut
 			if t.Found++; len(t.Shown) < maxShown {
 				item.Page = p.URL.String()
 				t.Shown = append(t.Shown, item)
@@ -143,7 +143,7 @@ func (e *Extractor) try(i int, p *Page, w fields.Within) (TriedKind, error) {
 	return t, nil
 }
 
-// tryField looks for a field in parts of a page.
+// tryField evaluates a rule for a field in parts of a page.
 func tryField(f fields.Rule, parts []fields.Within) (TriedField, error) {
 	t := TriedField{Rule: f.String(), Name: f.Name, Of: len(parts)}
 	set, err := fields.New([]fields.Rule{f})
@@ -154,7 +154,7 @@ func tryField(f fields.Rule, parts []fields.Within) (TriedField, error) {
 	values := func(e *fields.Extractor, w fields.Within) []string {
 		left := fields.MaxPage
 		w.Left = &left
-		found, _ := e.In(w) // what was cut is shown as far as it goes
+		found, _ := e.In(w) // a value that was cut is shown as it is
 		if len(found) == 0 {
 			return nil
 		}
@@ -184,7 +184,7 @@ func tryField(f fields.Rule, parts []fields.Within) (TriedField, error) {
 	return t, nil
 }
 
-// tryNext is one rule for links.
+// tryNext evaluates one rule for links.
 func (e *Extractor) tryNext(i int, p *Page, w fields.Within, items int) TriedNext {
 	n := &e.rules.Nexts[i]
 	t := TriedNext{Rule: n.source}

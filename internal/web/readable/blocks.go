@@ -16,28 +16,28 @@ import (
 // block is a run of text that stands by itself, as a paragraph or a cell of a table does.
 type block struct {
 	text                 string
-	nodes                []*html.Node // its texts
-	words, linked, found int          // how many, and how many of them are links, and in what Readability found
-	pre                  bool         // it is preformatted
-	whole                *html.Node   // the outermost list, table or code it is in
+	nodes                []*html.Node // its text nodes
+	words, linked, found int          // number of words; of those in links; of those in what Readability found
+	pre                  bool         // preformatted text
+	whole                *html.Node   // the outermost list, table or code that contains it
 	marks
-	main bool // it is main text
+	main bool // selected as main text
 }
 
-// marks are what the elements around a block say of it.
+// marks are what the elements around a block say about it.
 type marks struct {
-	aside   bool // it is no main text, by element or role
-	named   bool // it is no main text, by class
-	detail  bool // caption, byline, date: it is about the text
+	aside   bool // not main text, by element or role
+	named   bool // not main text, by class or id
+	detail  bool // about the text: caption, byline, date
 	heading bool
-	inMain  bool // it is in a main element
+	inMain  bool // within a main element
 	inBody  bool
 }
 
-// links is the share of link words.
+// links returns the share of words in links.
 func (b *block) links() float64 { return float64(b.linked) / float64(max(1, b.words)) }
 
-// prose is how many words are no links.
+// prose returns the number of words outside of links.
 func (b *block) prose() int { return b.words - b.linked }
 
 type splitter struct {
@@ -45,8 +45,8 @@ type splitter struct {
 	texts  map[*byte]bool
 	weigh  map[*html.Node]weight
 	total  weight
-	worded [64]weight // of what is in elements of a class, by its bit
-	common uint64     // classes that say nothing on this page, as a quarter of its text has them
+	worded [64]weight // total weight of the elements with a class word, by its bit
+	common uint64     // class words that say nothing on this page, because elements with them hold a quarter of its text
 
 	blocks []*block
 	open   *block
@@ -66,12 +66,12 @@ func newSplitter(d *dom.Document, found map[*byte]bool) *splitter {
 	return s
 }
 
-// weight is what an element holds.
+// weight says how much text an element holds.
 type weight struct {
-	found int    // words that were found
-	prose int    // words that are no links
-	main  bool   // a main element
-	names uint64 // bits of what its class says
+	found int    // words that Readability found
+	prose int    // words outside of links
+	main  bool   // it is or contains a main element
+	names uint64 // bits of the words of its class and id
 }
 
 func (w *weight) add(v weight) {
@@ -115,7 +115,8 @@ func isMain(n *html.Node) bool {
 	return n.DataAtom == atom.Main || strings.EqualFold(strings.TrimSpace(role), "main")
 }
 
-// size is how much of the text something holds: of what was found, or if nothing was of what is no links.
+// size returns how much of the page's text something holds: of what Readability found, or, if it found nothing, of the
+// words outside of links.
 func (s *splitter) size(w weight) int {
 	if len(s.texts) == 0 {
 		return w.prose
@@ -158,7 +159,7 @@ func (s *splitter) text(n *html.Node, linked bool) {
 	}
 }
 
-// permalink reports whether an element is no more than a sign by which a heading links to itself.
+// permalink reports whether an element is only the sign by which a heading links to itself.
 func permalink(n *html.Node) bool {
 	href, _ := dom.Attr(n, "href")
 	c := n.FirstChild
@@ -198,12 +199,12 @@ func (s *splitter) element(n *html.Node, outer marks, linked bool) {
 	s.end(m)
 }
 
-// isWhole reports whether a part of an element is of no use.
+// isWhole reports whether parts of an element are useless without the rest.
 func isWhole(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Ul, atom.Ol, atom.Dl, atom.Pre:
 		return true
-	case atom.Table: // one in which pages are laid out has others in it
+	case atom.Table: // a table used for layout contains tables or forms
 		for c := range n.Descendants() {
 			if c.DataAtom == atom.Table || c.DataAtom == atom.Form {
 				return false
@@ -227,8 +228,8 @@ func (s *splitter) end(m marks) {
 	s.raw.Reset()
 }
 
-// marks adds what an element says of the blocks in it. A class or a short element says nothing of a quarter of the text or
-// more, as in <div class="with-sidebar">.
+// marks adds what an element says about the blocks in it. A class, or an element that is meant to be short, says
+// nothing if the element holds a quarter of the text or more, as in <div class="with-sidebar">.
 func (s *splitter) marks(n *html.Node, m marks) marks {
 	switch n.DataAtom {
 	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6, atom.Dt:
@@ -260,7 +261,7 @@ func (s *splitter) marks(n *html.Node, m marks) marks {
 	return m
 }
 
-// never reports whether an element is no main text whatever its length.
+// never reports whether an element is not main text, however long it is.
 func never(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Nav, atom.Footer, atom.Button, atom.Menu, atom.Dialog:
@@ -269,8 +270,8 @@ func never(n *html.Node) bool {
 	return false
 }
 
-// aside reports whether an element is no main text unless half of the page's text, or a main element, is in it: templates
-// forget to close asides, and scripts show what is hidden at first.
+// aside reports whether an element is not main text unless it contains half of the page's text or a main element:
+// templates forget to close asides, and scripts show what is hidden at first.
 func aside(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Aside:
@@ -280,7 +281,7 @@ func aside(n *html.Node) bool {
 	}
 	if _, hidden := dom.Attr(n, "hidden"); hidden {
 		id, _ := dom.Attr(n, "id")
-		return !strings.HasPrefix(id, "S:") // parts of a page that React sends late, and a script moves to their place
+		return !strings.HasPrefix(id, "S:") // React sends these parts of a page late, and a script moves them to their place
 	}
 	if v, _ := dom.Attr(n, "aria-hidden"); v == "true" {
 		return true
@@ -298,13 +299,13 @@ var roles = []string{
 	"dialog", "alertdialog", "form", "tablist", "status",
 }
 
-// What a word in a class or an id says of an element, as bits: the others are boilerplate, one for each word.
+// What a word in a class or an id says about an element, as bits. Each word for boilerplate has a bit of its own.
 const (
 	caption uint64 = 1 << 63
 	byline  uint64 = 1 << 62
 )
 
-// maxByline is how many words a byline or a date has at most.
+// maxByline bounds the words of a byline or a date.
 const maxByline = 40
 
 var names = func() map[string]uint64 {
@@ -323,7 +324,7 @@ var names = func() map[string]uint64 {
 	return all
 }()
 
-// named are the bits of an element.
+// named returns the bits of the words in the class and id of an element.
 func named(n *html.Node) (bits uint64) {
 	if n.DataAtom == atom.Html || n.DataAtom == atom.Body {
 		return 0
@@ -337,7 +338,7 @@ func named(n *html.Node) (bits uint64) {
 // maxClass bounds the classes that are read, in bytes.
 const maxClass = 1 << 10
 
-// classWords yields the words of classes and id in lower case: of "relatedPosts nav-bar" related, posts, nav, bar.
+// classWords yields the words of class and id in lower case: for "relatedPosts nav-bar" related, posts, nav, bar.
 func classWords(n *html.Node) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, attr := range []string{"class", "id"} {

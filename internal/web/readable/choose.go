@@ -2,17 +2,18 @@ package readable
 
 import "golang.org/x/net/html"
 
-// How much of the words that either way of reading keeps must be in what Readability found for it to be believed.
+// Bounds of the selection. The shares say how much of the words that either method keeps must be in what Readability
+// found for that to be trusted.
 const (
-	articleShare = 0.4 // of a page that says that it is an article: the rest may be teasers of others, or comments
+	articleShare = 0.4 // for a page that says that it is an article: the rest may be teasers or comments
 	otherShare   = 0.8
 	minFound     = 30 // words
-	minLink      = 2  // words of a link in a list of links that is the page
-	minParagraph = 15 // words of a paragraph that are no links
-	minBox       = 10 // words of a block that Readability left out and that is kept
+	minLink      = 2  // words of a link that counts on a page of links
+	minParagraph = 15 // words outside of links that make a paragraph
+	minBox       = 10 // words of a block that is kept although Readability left it out
 )
 
-// choose selects the main text.
+// choose selects the blocks that are main text.
 func choose(blocks []*block, article bool) {
 	inMain := markedMain(blocks)
 	region := func(b *block) bool { return b.inBody && !b.aside && !b.named && (b.inMain || !inMain) }
@@ -41,7 +42,7 @@ func choose(blocks []*block, article bool) {
 	if article {
 		share = articleShare
 	}
-	// Out of the middle of documentation, which has code, Readability drops code, headings and boxes.
+	// In the middle of documentation, which has code, Readability drops code, headings and boxes.
 	dropped := func(i int, b *block) bool {
 		return code && inMain && first < i && i < last && own(b) && !b.detail && (b.pre || b.links() < 0.2 && (b.heading && b.words > 1 || b.words >= minBox))
 	}
@@ -58,8 +59,8 @@ func choose(blocks []*block, article bool) {
 	}
 }
 
-// isListing reports whether a page is a list of links: there are twice as many words in links as in paragraphs, and of what
-// is no link the paragraphs that Readability found are not the most.
+// isListing reports whether a page is a list of links: it has more than twice as many words in links as in paragraphs,
+// and the paragraphs that Readability found are less than half of the words outside of links.
 func isListing(blocks []*block, region, found func(*block) bool) bool {
 	linked, text, paragraphs, read := 0, 0, 0, 0
 	for _, b := range blocks {
@@ -93,7 +94,7 @@ func markedMain(blocks []*block) bool {
 	return in > 0 && 10*in >= all
 }
 
-// keepWhole keeps what is left of lists, tables and code of which most is kept.
+// keepWhole keeps the rest of lists, tables and code of which more than half is kept.
 func keepWhole(blocks []*block) {
 	type words struct{ kept, all int }
 	count := make(map[*html.Node]words)

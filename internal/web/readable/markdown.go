@@ -12,16 +12,16 @@ import (
 	"github.com/treadlight/crawl/internal/web/dom"
 )
 
-// Markdown is the main text as GitHub's dialect of Markdown, links and pictures with absolute URLs, cut at the end of a line
-// before MaxText. It begins with the title as a heading, unless the main text does. It ends with a line break, and is empty
-// if there is no main text.
+// Markdown returns the main text in GitHub's dialect of Markdown, with absolute URLs of links and pictures, cut at the
+// end of a line before MaxText. It begins with the title as a heading, unless the main text begins with one. It ends
+// with a line break, and is empty if there is no main text.
 func (a *Article) Markdown() string {
 	text := a.Text()
 	if text == "" {
 		return ""
 	}
 	body := convert(a)
-	if body == "" { // a fault of the converter costs the page its marks
+	if body == "" { // if the converter fails the text is without formatting
 		body = text
 	}
 	body = strings.TrimSpace(strings.ToValidUTF8(body, "\uFFFD"))
@@ -37,7 +37,7 @@ func (a *Article) Markdown() string {
 	return body + "\n"
 }
 
-// convert is empty if the converter fails.
+// convert returns an empty text if the converter fails.
 func convert(a *Article) (text string) {
 	defer func() {
 		if recover() != nil {
@@ -59,5 +59,5 @@ func convert(a *Article) (text string) {
 	return string(out)
 }
 
-// escape has a title on one line mean what it says.
+// escape makes characters of a title on one line literal in Markdown.
 var escape = strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "`", "\\`", "[", "\\[", "<", "\\<").Replace

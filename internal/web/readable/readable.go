@@ -1,24 +1,25 @@
 // Package readable finds the main text of a page: what a person came for, without navigation, asides, footers, forms
-// and notices about cookies.
+// and cookie notices.
 //
 // [Read] cuts the tree of a page into blocks of text and selects some of them:
 //
-//   - A port of Mozilla's Readability reads the page, and each block learns whether it is part of what that found. It
-//     finds the right part of nearly every article, with captions, bylines and teasers in it; and of forums,
+//   - A port of Mozilla's Readability reads the page, and for each block it is noted whether it is part of the result.
+//     Readability finds the right part of nearly every article, but with captions, bylines and teasers in it. Of forums,
 //     listings and landing pages it finds one section out of many.
-//   - Our own rules know blocks that are boilerplate by element, role, class or id, and those that are links alone. What
-//     holds much of the text of the page is none, and a class that much of the text has says nothing on that page.
-//   - On an article Readability decides what is kept, and our rules what of that is left out. On other pages all is kept
-//     that either of them keeps. A page is an article if it says so (Open Graph, schema.org, one article element), unless
-//     Readability left out most of it.
-//   - On a page that is links rather than paragraphs, as a listing is, the links are the text.
+//   - Our own rules find blocks that are boilerplate by element, role, class or id, and those that consist of links.
+//     An element with much of the page's text is never boilerplate, and a class that much of the text has is ignored on
+//     that page.
+//   - On an article Readability decides what is kept, and our rules leave out some of that. On other pages a block is
+//     kept if either of them keeps it. A page is an article if it says so (Open Graph, schema.org, one article element),
+//     unless Readability left out most of it.
+//   - On a page with more links than paragraphs, such as a listing, the links are the text.
 //   - Lists, tables and code are kept whole, or not at all.
 //
-// So [Article.Text] and [Article.Markdown] show blocks of the page itself, in its order and with its elements, not what a
-// library made of them. bench/maintext measures it beside the libraries.
+// So [Article.Text] and [Article.Markdown] show blocks of the page itself, in its order and with its elements, not the
+// output of a library. bench/maintext compares the package with the libraries.
 //
 // The cost of Readability grows with the square of a page's depth and size, so pages beyond bounds are read by our rules
-// alone; those take time in proportion to the page and stop when its budget is spent.
+// alone. These take time in proportion to the page and stop when its budget is spent.
 package readable
 
 import (
@@ -34,7 +35,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/maintext"
 )
 
-// MaxText bounds the text in bytes.
+// MaxText bounds the text, in bytes.
 const MaxText = 1 << 20
 
 func init() {
@@ -49,7 +50,7 @@ type Article struct {
 	base   *url.URL
 }
 
-// Read reads a page whose references resolve against a base. The tree stays as it is.
+// Read finds the main text of a page. References are resolved against base. The tree is not changed.
 func Read(d *dom.Document, base *url.URL) *Article {
 	a := &Article{d: d, base: base}
 	s := newSplitter(d, a.readability())
@@ -62,11 +63,11 @@ func Read(d *dom.Document, base *url.URL) *Article {
 	return a
 }
 
-// About is what the page says of itself.
+// About returns what the page says about itself.
 func (a *Article) About() maintext.About { return a.about }
 
-// Text is the main text, a line per block, white space collapsed but in preformatted text, cut at MaxText. It is empty
-// if the page has none.
+// Text returns the main text with a line for each block, cut at MaxText. White space is collapsed except in
+// preformatted text. It is empty if the page has no main text.
 func (a *Article) Text() string {
 	var b strings.Builder
 	for _, x := range a.blocks {
@@ -84,21 +85,21 @@ func (a *Article) Text() string {
 	return b.String()
 }
 
-// The bounds of a page that Readability may read: at the worst it takes about a second. None of the 2,008 pages that
+// Bounds of pages that Readability may read: at worst it takes about a second. None of the 2,008 pages that
 // bench/maintext measures is larger.
 const (
 	maxNodes = 40_000
 	maxCost  = 4_000_000
 )
 
-// readability is the texts of the page that Readability finds, each by the address of its first byte: a copy of a tree
-// shares the bytes of its texts. It is empty if it finds none, or the page is beyond bounds.
+// readability returns the texts that Readability finds, each by the address of its first byte, as a copy of a tree
+// shares the bytes of its texts. The result is empty if it finds none or if the page is beyond the bounds.
 func (a *Article) readability() (found map[*byte]bool) {
 	if !affordable(a.d.Root) {
 		return nil
 	}
 	defer func() {
-		if recover() != nil { // a fault of the library costs the page no more than its help
+		if recover() != nil { // a bug of the library must not cost the page
 			found = nil
 		}
 	}()
@@ -124,8 +125,8 @@ func (a *Article) readability() (found map[*byte]bool) {
 	return found
 }
 
-// affordable reports whether Readability can read a page in time. It looks at the text below an element again for each
-// element, so text costs as much as it is deep.
+// affordable reports whether Readability can read a page in time. It reads the text below an element again for each
+// element, so the cost of text grows with its depth.
 func affordable(root *html.Node) bool {
 	nodes, cost, depth := 0, 0, 0
 	for n := root; n != nil; {
@@ -185,7 +186,7 @@ func saysArticle(ld string) bool {
 	return strings.Contains(ld, `NewsArticle"`) || strings.Contains(ld, `"Article"`) || strings.Contains(ld, `BlogPosting"`)
 }
 
-// title is the text of the title element, or of the first heading.
+// title returns the text of the title element, or else of the first heading.
 func title(d *dom.Document) string {
 	for _, name := range []atom.Atom{atom.Title, atom.H1} {
 		for n := range d.Root.Descendants() {

@@ -11,20 +11,20 @@ import (
 	"github.com/treadlight/crawl/internal/web/dom"
 )
 
-// pruner copies a page down to its main text and the elements that mean something for it.
+// pruner copies the main text of a page, with the elements that give it structure.
 type pruner struct {
 	a    *Article
-	main map[*html.Node]bool // texts of the main text
-	live map[*html.Node]bool // elements with such a text in them
-	left int                 // texts that are still to come
-	room int                 // cells that may still be made of those that span several
-	seen bool                // one has been copied
-	deep int                 // lists and quotations around
-	code bool                // the text around is preformatted
-	size int                 // bytes of text so far
+	main map[*html.Node]bool // the texts of the main text
+	live map[*html.Node]bool // the elements that contain such a text
+	left int                 // texts not copied yet
+	room int                 // cells that may still be added for cells that span several
+	seen bool                // a text has been copied
+	deep int                 // number of lists and quotations around
+	code bool                // the current text is preformatted
+	size int                 // bytes of text copied so far
 }
 
-// tree is a copy of the page with the main text, and the pictures in it that have a description.
+// tree returns a copy of the page with the main text, and with the pictures in it that have a description.
 func (a *Article) tree() *html.Node {
 	p := pruner{a: a, main: make(map[*html.Node]bool), live: make(map[*html.Node]bool), room: maxSpans}
 	for _, b := range a.blocks {
@@ -50,7 +50,7 @@ func element(name atom.Atom) *html.Node {
 	return &html.Node{Type: html.ElementNode, DataAtom: name, Data: name.String()}
 }
 
-// children copies what is in n. In a table, cells stand for their column and are copied when they are empty too.
+// children copies the content of n. In a table, empty cells are copied, too, as cells mark columns.
 func (p *pruner) children(to, n *html.Node, table bool) {
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
 		switch {
@@ -84,7 +84,7 @@ func (p *pruner) text(to, n *html.Node) {
 	}
 }
 
-// picture copies one that has a description, if text stands around it.
+// picture copies a picture that has a description, if it is between texts.
 func (p *pruner) picture(to, n *html.Node) {
 	alt, _ := dom.Attr(n, "alt")
 	source, _ := dom.Attr(n, "src")
@@ -101,7 +101,7 @@ func (p *pruner) picture(to, n *html.Node) {
 	}
 }
 
-// kept are the elements that Markdown has something for.
+// kept has the elements that Markdown can express.
 var kept = map[atom.Atom]bool{
 	atom.H1: true, atom.H2: true, atom.H3: true, atom.H4: true, atom.H5: true, atom.H6: true, atom.P: true,
 	atom.Ul: true, atom.Ol: true, atom.Li: true, atom.Table: true, atom.Thead: true,
@@ -118,10 +118,10 @@ func isCell(n *html.Node) bool {
 	return false
 }
 
-// maxDeep is how many lists and quotations are written into each other.
+// maxDeep bounds the nesting of lists and quotations.
 const maxDeep = 10
 
-// element copies one element, or what is in it.
+// element copies one element, or only its content.
 func (p *pruner) element(to, n *html.Node, table bool) {
 	if p.code && !dom.Inline(n) && n.DataAtom != atom.Br { // a line of code in an element of its own
 		if p.children(to, n, table); !strings.HasSuffix(lastText(to), "\n") {
@@ -132,13 +132,13 @@ func (p *pruner) element(to, n *html.Node, table bool) {
 	copied := element(n.DataAtom)
 	switch name := n.DataAtom; {
 	case name == atom.Ul || name == atom.Ol || name == atom.Blockquote:
-		if p.deep++; p.deep > maxDeep { // each line of a list begins with the space of those around it
+		if p.deep++; p.deep > maxDeep { // each line of a list begins with the indentation of the lists around it
 			copied = element(atom.Div)
 		} else if name == atom.Ol {
 			copied.Attr = attributes(n, "start")
 		}
 		defer func() { p.deep-- }()
-	case name == atom.Table && !isWhole(n): // the layout of a page
+	case name == atom.Table && !isWhole(n): // a table used for layout
 		copied = element(atom.Div)
 	case isCell(n) && !table:
 		copied = element(atom.Div)
@@ -159,7 +159,7 @@ func (p *pruner) element(to, n *html.Node, table bool) {
 		defer func() { p.code = false }()
 	case isCell(n):
 		copied.Attr = p.spans(n)
-	case name == atom.Dt: // Markdown has no list of terms
+	case name == atom.Dt: // Markdown has no definition lists
 		copied = element(atom.P)
 		strong := element(atom.Strong)
 		copied.AppendChild(strong)
@@ -177,7 +177,7 @@ func (p *pruner) element(to, n *html.Node, table bool) {
 	p.children(copied, n, table)
 }
 
-// lastText is the text at the end of an element.
+// lastText returns the text at the end of an element.
 func lastText(n *html.Node) string {
 	for n.LastChild != nil {
 		n = n.LastChild
@@ -194,7 +194,7 @@ func attributes(n *html.Node, names ...string) (some []html.Attribute) {
 	return some
 }
 
-// maxSpans bounds the cells of a page that are made of those that span several.
+// maxSpans bounds the cells of a page that are added for cells that span several.
 const maxSpans = 2000
 
 func (p *pruner) spans(n *html.Node) []html.Attribute {
@@ -212,7 +212,8 @@ func (p *pruner) spans(n *html.Node) []html.Attribute {
 	return attributes(n, "align", "colspan", "rowspan")
 }
 
-// language is the class of code in a language, as the converter reads it. Sphinx and GitHub say it some elements further out.
+// language returns the class that tells the converter the language of code. Sphinx and GitHub set it on an element
+// further out.
 func language(n *html.Node) string {
 	for e, i := n, 0; e != nil && i < 3; e, i = e.Parent, i+1 {
 		class, _ := dom.Attr(e, "class")
@@ -230,7 +231,7 @@ func language(n *html.Node) string {
 	return ""
 }
 
-// link is where a link leads. Empty: nowhere else than to a place on this page, or to a script.
+// link returns the target of a link. It is empty for a place on the same page, or a script.
 func (p *pruner) link(href string) string {
 	if strings.HasPrefix(strings.TrimSpace(href), "#") {
 		return ""

@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// token is a part of a path, of which all but the literals stand for many texts.
+// token is a part of a path. All tokens but literals match many texts.
 type token struct {
 	kind kind
-	char byte // of a literal
+	char byte // the character of a literal
 }
 
 type kind uint8
 
 const (
-	literal kind = iota // that character
+	literal kind = iota // one certain character
 	one                 // one character of a segment
-	more                // any number of them
+	more                // any number of characters of a segment
 	rest                // any number of any characters
 )
 
 func (t token) repeats() bool { return t.kind == more || t.kind == rest }
 
-// common is a character that both tokens take.
+// common returns a character that both tokens match.
 func (t token) common(o token) (c byte, ok bool) {
 	if t.kind != literal {
 		t, o = o, t
@@ -37,14 +37,14 @@ func (t token) common(o token) (c byte, ok bool) {
 	return t.char, t.char != separator || o.kind == rest
 }
 
-// meeting looks for a path that two patterns match.
+// meeting searches for a path that two patterns match.
 type meeting struct {
 	a, b []token
-	not  map[[2]int]bool // where no such path goes on
-	text []byte          // it, from behind
+	not  map[[2]int]bool // positions from which there is no such path
+	text []byte          // the path that was found, in reverse
 }
 
-// from reports whether there is one for what is left of both.
+// from reports whether there is such a path from these positions in both patterns.
 func (m *meeting) from(i, j int) bool {
 	inA, inB := i < len(m.a), j < len(m.b)
 	switch at := [2]int{i, j}; {
@@ -73,8 +73,9 @@ func (m *meeting) from(i, j int) bool {
 	}
 }
 
-// beyond is a path that a matches and b does not. Whatever a matches is matched by b if that matches the texts in which
-// each wildcard of a is a character that b does not name: only a wildcard takes it, and that takes any other text too.
+// beyond returns a path that a matches and b does not. If b matches the texts in which each wildcard of a is replaced
+// by a character that b does not name, it matches everything that a matches, because only a wildcard can match that
+// character, and a wildcard matches any other text, too.
 func beyond(a, b *Pattern) (path string, found bool) {
 	strange := byte(1)
 	for _, c := range []byte("xyzabcdefghijklmnopqrstuvwXYZABCDEFGHIJKLMNOPQRSTUVW0123456789-_.~") {
@@ -102,7 +103,7 @@ func beyond(a, b *Pattern) (path string, found bool) {
 	return "", false
 }
 
-// compare decides between two patterns of one host: whether a goes first, or why they are in conflict.
+// compare decides between two patterns of the same host: whether a goes first, or why they conflict.
 func compare(a, b *Pattern) (first bool, conflict string) {
 	m := meeting{a: a.path, b: b.path, not: map[[2]int]bool{}}
 	if !m.from(0, 0) || contradict(a.query, b.query) {
@@ -128,7 +129,7 @@ func compare(a, b *Pattern) (first bool, conflict string) {
 		example(both, a.query, b.query), only(onlyA, aBeyond, a, b), only(onlyB, bBeyond, b, a))
 }
 
-// example is a URL of that path, whose query fulfils all conditions.
+// example returns a URL with that path whose query meets all conditions.
 func example(path string, queries ...[]condition) string {
 	var conditions []string
 	for _, c := range slices.Concat(queries...) {
@@ -146,14 +147,14 @@ func example(path string, queries ...[]condition) string {
 	return text
 }
 
-// implies reports whether whatever fulfils a fulfils b.
+// implies reports whether every query that meets a meets b.
 func implies(a, b []condition) bool {
 	return !slices.ContainsFunc(b, func(want condition) bool {
 		return !slices.ContainsFunc(a, func(c condition) bool { return c.key == want.key && (want.wildcard != "" || c == want) })
 	})
 }
 
-// contradict reports whether nothing fulfils both: a parameter has one value.
+// contradict reports whether no query meets both, as a parameter has one value.
 func contradict(a, b []condition) bool {
 	return slices.ContainsFunc(a, func(x condition) bool {
 		return slices.ContainsFunc(b, func(y condition) bool {

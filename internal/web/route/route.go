@@ -1,7 +1,7 @@
-// Package route finds the handler of a URL by patterns of the user, of which the most specific one wins.
+// Package route finds the handler of a URL by patterns of the user, of which the most specific one applies.
 //
-// Unlike those of net/http, patterns are for other people's URLs: a wildcard may be a part of a segment, a query may
-// be asked for, and no URL is rewritten to fit. [Parse] reads a pattern:
+// Unlike the patterns of net/http, these are for other people's URLs: a wildcard may be a part of a segment, a pattern
+// may require query parameters, and no URL is rewritten to fit. [Parse] parses a pattern:
 //
 //	[HOST]/PATH[?QUERY]
 //
@@ -11,12 +11,12 @@
 //	shop.example/{name}.html   of one host; *.example is any host below it
 //	/search?q={words}&lang=de  a parameter that must be there, and one that must have that value
 //
-// Text in a pattern is compared with the URL after both are unescaped, segment by segment, so that %2F is a
-// character and no slash. Parameters that a pattern does not name do not matter, nor does the port.
+// Pattern and URL are compared after both are unescaped, segment by segment, so that %2F is a character and not a slash.
+// Parameters that a pattern does not name are ignored, and so is the port.
 //
-// A pattern is more specific than another if all URLs that it matches are matched by the other one too. A pattern
-// with a host goes before one without, and a host before *.host. Two patterns that match some URL alike, of which
-// neither is more specific, are a conflict, which [Table.Add] reports with examples.
+// A pattern is more specific than another if the other one matches all URLs that it matches. A pattern with a host goes
+// before one without, and a host before *.host. Two patterns that match some of the same URLs, of which neither is more
+// specific, are a conflict, which [Table.Add] reports with examples.
 package route
 
 import (
@@ -32,31 +32,31 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// separator stands for the slash between segments, as a segment may have one too.
+// separator stands for the slash between segments, because a segment may contain an escaped slash.
 const separator = 0
 
-// MaxLength bounds a pattern in bytes.
+// MaxLength bounds a pattern, in bytes.
 const MaxLength = 1000
 
-// Pattern is what a route matches. Patterns are immutable.
+// Pattern matches URLs. Patterns are immutable.
 type Pattern struct {
 	text  string
-	host  string // in lower case, "*.example" for all below it; empty: any
+	host  string // in lower case; "*.example" for all hosts below it; empty means any
 	path  []token
-	begin string      // of the path, as far as it is plain
+	begin string      // the beginning of the path without wildcards and escapes
 	query []condition // by key
-	names []string    // of the wildcards of the path, then of the query
+	names []string    // of the wildcards of the path, then of those of the query
 }
 
 type condition struct {
 	key, value string
-	wildcard   string // its name; empty: the value is none
+	wildcard   string // its name; empty means that value is required
 }
 
-// String is the pattern as it was written.
+// String returns the pattern as it was written.
 func (p *Pattern) String() string { return p.text }
 
-// Parse reads a pattern. The error says what is wrong and what to write.
+// Parse parses a pattern. The error says what is wrong and tells the user what to write.
 func Parse(text string) (*Pattern, error) {
 	p := &Pattern{text: text}
 	if err := p.parse(); err != nil {
@@ -92,7 +92,7 @@ func (p *Pattern) parse() error {
 	return nil
 }
 
-// cutQuery cuts at the first question mark that is in no wildcard.
+// cutQuery cuts at the first question mark outside of wildcards.
 func cutQuery(s string) (path, query string, found bool) {
 	depth := 0
 	for i, c := range s {
@@ -145,7 +145,7 @@ func (p *Pattern) parsePath(path string) error {
 }
 
 func (p *Pattern) parseSegment(segment string) error {
-	wildcard := false // before what comes next
+	wildcard := false // whether a wildcard comes right before
 	for segment != "" {
 		text, after, found := strings.Cut(segment, "{")
 		if strings.Contains(text, "}") {
@@ -180,7 +180,7 @@ func (p *Pattern) parseSegment(segment string) error {
 	return nil
 }
 
-// unescape makes one segment what it is compared as.
+// unescape returns the form of a segment that is compared.
 func unescape(s string) (string, error) {
 	plain, err := url.PathUnescape(s)
 	return strings.ReplaceAll(plain, "\x00", "\x01"), err
@@ -223,12 +223,12 @@ func (p *Pattern) name(name string) error {
 
 func outOfName(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// subject is a URL as patterns look at it.
+// subject is a URL in the form that is compared with patterns.
 type subject struct {
-	host, path string     // the path from behind its first slash, unescaped
-	slash      byte       // what is between its segments
+	host, path string     // the path without its first slash, unescaped
+	slash      byte       // separates the segments of path
 	raw        string     // the query
-	query      url.Values // nil until a pattern asks for it
+	query      url.Values // parsed from raw when a pattern needs it; nil before
 }
 
 func newSubject(u canonical.URL) subject {
@@ -237,7 +237,7 @@ func newSubject(u canonical.URL) subject {
 	if strings.Contains(s.path, "%") {
 		segments := strings.Split(s.path, "/")
 		for i, segment := range segments {
-			if plain, err := unescape(segment); err == nil { // else the host means what it writes
+			if plain, err := unescape(segment); err == nil { // otherwise the segment is meant literally
 				segments[i] = plain
 			}
 		}
@@ -250,14 +250,14 @@ func (p *Pattern) match(s *subject) bool {
 	return p.hostMatches(s.host) && p.pathMatches(s.path, s.slash, nil) && p.queryMatches(s)
 }
 
-// pathMatches has each wildcard be as short as what is behind it allows, and notes what it stands for if values is not nil. Text that
-// does not fit makes the last wildcard longer. It never helps to have one before it longer: what is between them is where
-// it comes first.
+// pathMatches makes each wildcard as short as the text after it allows, and stores what it stands for in values unless
+// that is nil. If text does not fit, the last wildcard becomes longer. It never helps to make an earlier one longer,
+// because the text between them is matched where it occurs first.
 func (p *Pattern) pathMatches(path string, slash byte, values []string) bool {
 	if !strings.HasPrefix(path, p.begin) {
 		return false
 	}
-	n, behind, begin, end := -1, 0, 0, 0 // the last wildcard: its number, the token behind it, and where it is in path
+	n, behind, begin, end := -1, 0, 0, 0 // the last wildcard: its number, the token after it, and its bounds in path
 	for i, at := len(p.begin), len(p.begin); i < len(p.path) || at < len(path); {
 		switch fits := i < len(p.path) && p.path[i].fits(path[at:], slash); {
 		case fits && p.path[i].kind == literal:
@@ -266,7 +266,7 @@ func (p *Pattern) pathMatches(path string, slash byte, values []string) bool {
 		case fits && p.path[i].kind == rest:
 			n, begin, end = n+1, at, len(path)
 			i, at = i+1, end
-		case fits: // one, and more behind it
+		case fits: // one, followed by more
 			n, begin, end = n+1, at, at+1
 			i, at = i+2, end
 			behind = i
@@ -283,7 +283,7 @@ func (p *Pattern) pathMatches(path string, slash byte, values []string) bool {
 	return true
 }
 
-// fits reports whether the token takes the first character of text.
+// fits reports whether the token matches the first character of text.
 func (t token) fits(text string, slash byte) bool {
 	switch {
 	case t.kind == rest:
@@ -306,15 +306,16 @@ func (p *Pattern) queryMatches(s *subject) bool {
 	return true
 }
 
-// values are the parameters, as far as they can be read.
+// values returns the parameters. Malformed ones are left out.
 func (s *subject) values() url.Values {
 	if s.query == nil {
-		s.query, _ = url.ParseQuery(s.raw) // what can be read of it counts
+		s.query, _ = url.ParseQuery(s.raw) // what can be parsed counts
 	}
 	return s.query
 }
 
-// Value is what a wildcard of the pattern stands for in a URL that it matches, unescaped. Empty: it has no such wildcard.
+// Value returns what a wildcard of the pattern stands for in a URL that the pattern matches, unescaped. It is empty if
+// the pattern has no such wildcard.
 func (p *Pattern) Value(u canonical.URL, name string) string {
 	n := slices.Index(p.names, name)
 	if n < 0 {
@@ -336,10 +337,10 @@ func (p *Pattern) hostMatches(host string) bool {
 	return p.host == "" || host == p.host || below && strings.HasSuffix(host, name)
 }
 
-// Table is routes with what they lead to. The zero Table is empty. [Table.Find] may be called concurrently, and
-// [Table.Add] before that.
+// Table maps patterns to values. The zero Table is empty. [Table.Find] may be called concurrently, but not while
+// [Table.Add] is.
 type Table[T any] struct {
-	routes []entry[T] // what is more specific goes first
+	routes []entry[T] // more specific ones come first
 }
 
 type entry[T any] struct {
@@ -347,7 +348,7 @@ type entry[T any] struct {
 	to T
 }
 
-// Conflict is two patterns of which neither goes before the other.
+// Conflict is the error for two patterns of which neither is more specific.
 type Conflict struct {
 	Old, New *Pattern
 	Why      string // with examples
@@ -357,7 +358,7 @@ func (c *Conflict) Error() string {
 	return fmt.Sprintf("pattern %q conflicts with %q: %s", c.New, c.Old, c.Why)
 }
 
-// Add adds a route. The error is a [*Conflict] with the route of old.
+// Add adds a route. If the error is a [*Conflict], old is the value of the other route.
 func (t *Table[T]) Add(p *Pattern, to T) (old T, err error) {
 	at := len(t.routes)
 	for i := range t.routes {
@@ -380,7 +381,7 @@ func (t *Table[T]) Add(p *Pattern, to T) (old T, err error) {
 	return old, nil
 }
 
-// byHost orders hosts: names, then those below a name, the longer first, then any.
+// byHost orders hosts: first names, then those below a name, longer ones first, and any host last.
 func byHost(a, b string) int {
 	return cmp.Or(cmp.Compare(hostClass(a), hostClass(b)), cmp.Compare(len(b), len(a)), strings.Compare(a, b))
 }
@@ -396,7 +397,7 @@ func hostClass(host string) int {
 	}
 }
 
-// Find returns the most specific route of a URL and what it leads to; nil: there is none.
+// Find returns the most specific pattern that matches a URL, and its value. The pattern is nil if none matches.
 func (t *Table[T]) Find(u canonical.URL) (by *Pattern, to T) {
 	s := newSubject(u)
 	for i := range t.routes {
