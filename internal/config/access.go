@@ -12,17 +12,18 @@ import (
 	"github.com/treadlight/crawl/internal/observe/endpoint"
 )
 
-// The words that stand in the place of a proxy.
+// Words that may be given instead of a proxy.
 const (
-	// ProxyEnv takes the proxy that the environment names.
+	// ProxyEnv means the proxy that the environment names.
 	ProxyEnv    = "env"
-	ProxyDirect = "direct" // none, for the hosts of a rule
+	ProxyDirect = "direct" // no proxy, for the hosts of a rule
 )
 
-// errPrinted is for a secret that was printed, and must not become one by being read back.
+// errPrinted is the error for a redacted secret, which must not be read back as if it were the secret.
 var errPrinted = errors.New("has " + redacted + " where a secret stood when it was printed; give the secret again")
 
-// auth is for credentials. Messages repeat nothing of them, nor of an item that may have them in the wrong place.
+// auth checks credentials. Its messages repeat nothing of them, nor of an item that may contain them in the wrong
+// place.
 func auth(s string) error {
 	switch {
 	case s == "":
@@ -55,7 +56,7 @@ func authItem(s string) error {
 	return nil
 }
 
-// expandable checks the form of ${NAME}; whether there is such a variable is another matter.
+// expandable checks the form of ${NAME}; whether the variable exists is checked elsewhere.
 func expandable(s string) error {
 	_, err := access.Expand(s, func(string) (string, bool) { return "x", true })
 	return err
@@ -88,7 +89,7 @@ func hostProxy(s string) error {
 	return proxy(s)
 }
 
-// redactAuth hides credentials, but not that they are in a variable.
+// redactAuth hides credentials, but shows that they are in a variable.
 func redactAuth(s string) string {
 	if s == "" || strings.HasPrefix(s, "${") && strings.Index(s, "}") == len(s)-1 {
 		return s
@@ -97,7 +98,7 @@ func redactAuth(s string) string {
 }
 
 func redactAuthItem(s string) string {
-	if strings.HasPrefix(s, LoginWord) { // and the name of a file, which has the secrets
+	if strings.HasPrefix(s, LoginWord) { // the item names a file, and the secrets are in the file
 		return s
 	}
 	match, rest, err := access.CutLogin(s)
@@ -109,7 +110,7 @@ func redactAuthItem(s string) string {
 
 func redactProxy(s string) string { return access.RedactProxy(s, redacted) }
 
-// browserProgram is for a program, or a URL that may have secrets in it.
+// browserProgram checks the name of a program or a URL, which may contain secrets.
 func browserProgram(s string) error {
 	if strings.Contains(s, "://") && strings.Contains(s, redacted) {
 		return errPrinted
@@ -129,7 +130,7 @@ func redactBrowser(s string) string {
 	return s
 }
 
-// SecretHeaders are the names of the headers that go to trusted hosts only.
+// SecretHeaders returns the names of the headers that are sent only to trusted hosts.
 func (f *Fetch) SecretHeaders() (names []string) {
 	for _, line := range f.Headers {
 		name, _, _ := strings.Cut(line, ":")
@@ -140,7 +141,7 @@ func (f *Fetch) SecretHeaders() (names []string) {
 	return names
 }
 
-// HasAccess reports whether the rule says who we are to its hosts, or how to reach them.
+// HasAccess reports whether the rule says how to identify to its hosts, or how to connect to them.
 func (h *Host) HasAccess() bool {
 	return len(h.Headers) > 0 || h.Auth+h.Proxy+h.Cert+h.Key != ""
 }
@@ -174,8 +175,8 @@ func redactAll(s string) string {
 	return redacted
 }
 
-// checkListen checks that not everybody may steer the crawl. A token that was printed is
-// no secret any more, and must not become one by being read back.
+// listen checks that not everybody can control the crawl. A redacted token must not be read back as if it were the
+// token.
 func (c checker) listen() {
 	const path, other = "listen.addr", "listen.token"
 	at, token := c.cfg.Listen.Addr, c.cfg.Listen.Token
@@ -196,13 +197,13 @@ func (c checker) listen() {
 	}
 }
 
-// standardEnv takes in what the specification of OpenTelemetry says about the environment of a program. It
-// is for all programs alike, so that what is written for this one is stronger, a file included.
+// standardEnv reads the variables that the specification of OpenTelemetry defines. They apply to all programs, so
+// whatever is written for this program is stronger, even in a file.
 func (l loader) standardEnv(vars map[string]string) {
 	if strings.EqualFold(vars["OTEL_SDK_DISABLED"], "true") || vars["OTEL_TRACES_EXPORTER"] == "none" {
 		return
 	}
-	for _, v := range [][2]string{ // the last that is set counts
+	for _, v := range [][2]string{ // the last variable that is set applies
 		{"traces.endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT"},
 		{"traces.endpoint", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
 		{"traces.headers", "OTEL_EXPORTER_OTLP_HEADERS"},
@@ -212,7 +213,7 @@ func (l loader) standardEnv(vars map[string]string) {
 		switch {
 		case v[0] == "traces.headers":
 			value = strings.Join(baggage(value), "\n")
-		case value != "" && v[1] == "OTEL_EXPORTER_OTLP_ENDPOINT": // that of traces alone goes as it is
+		case value != "" && v[1] == "OTEL_EXPORTER_OTLP_ENDPOINT": // the variable for traces alone is used as it is
 			value = strings.TrimSuffix(value, "/") + "/v1/traces"
 		}
 		if value != "" {
@@ -235,8 +236,8 @@ func (l loader) standard(path, name, value string) {
 	}
 }
 
-// baggage reads a list of headers as that specification writes them, name=value by comma with
-// values escaped as in URLs.
+// baggage reads a list of headers as that specification writes them: name=value, separated by commas, with values
+// escaped as in URLs.
 func baggage(list string) (headers []string) {
 	for item := range strings.SplitSeq(list, ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(item), "=")
@@ -250,10 +251,10 @@ func baggage(list string) (headers []string) {
 	return headers
 }
 
-// LoginWord begins an item of [Access].Auth that names a file of a login by a form.
+// LoginWord begins an item of [Access].Auth that names the file of a login by a form.
 const LoginWord = "login "
 
-// Login is the file of a login by a form; empty if there is none.
+// Login returns the file of the login by a form; empty if there is none.
 func (a *Access) Login() string {
 	for _, item := range a.Auth {
 		if file, ok := strings.CutPrefix(item, LoginWord); ok {

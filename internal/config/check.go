@@ -24,8 +24,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/scope"
 )
 
-// The checks of table rows beyond range and words. Each gets the value as written and
-// says what is wrong and what to write. None sees an empty text, where that means none.
+// The following functions check values of table rows beyond range and words. Each gets the value as written, and says
+// what is wrong and what to write. None gets an empty text where that means none.
 
 func parses[T any](read func(string) (T, error)) func(string) error {
 	return func(s string) error {
@@ -34,12 +34,12 @@ func parses[T any](read func(string) (T, error)) func(string) error {
 	}
 }
 
-// textMax bounds every text. No header, path, pattern or name in use comes near, and
-// servers commonly refuse header lines beyond 8 KiB.
+// textMax bounds the length of every text. No header, path, pattern or name in use is nearly as long, and servers
+// commonly reject header lines beyond 8 KiB.
 const textMax = 4096
 
-// printable refuses what cannot be shown on one line: such a value is an accident or
-// an attempt to forge the lines of a log.
+// printable rejects texts that cannot be shown on one line: such a value is an accident, or an attempt to forge lines
+// of a log.
 func printable(s string) error {
 	if len(s) > textMax {
 		return fmt.Errorf("is %d bytes long; give at most %d", len(s), textMax)
@@ -62,7 +62,7 @@ func fileName(s string) error {
 	return printable(s)
 }
 
-// noStream is for files that are read and replaced, as a stream cannot be.
+// noStream checks names of files that are read and replaced, which is impossible with a stream.
 func noStream(s string) error {
 	if s == "-" {
 		return errors.New(`"-" cannot be read back as a file can; give a file name, or ./- for a file of that name`)
@@ -77,7 +77,7 @@ func directory(s string) error {
 	return printable(s)
 }
 
-// ParseScore reads "POINTS REGEXP". The error says what to write.
+// ParseScore parses "POINTS REGEXP". The error says what to write.
 func ParseScore(s string) (scope.Score, error) {
 	points, pattern, ok := strings.Cut(s, " ")
 	n, err := strconv.Atoi(points)
@@ -92,7 +92,7 @@ func ParseScore(s string) (scope.Score, error) {
 	return scope.Score{Match: re, Points: n}, err
 }
 
-// expression is for patterns over URLs. An empty one matches everything, which is never what somebody meant to write.
+// expression checks patterns for URLs. An empty pattern matches everything, which nobody means.
 func expression(s string) error {
 	if s == "" {
 		return errors.New("is empty and would match every URL; remove it or give a regular expression")
@@ -108,15 +108,15 @@ func expression(s string) error {
 	return err
 }
 
-// ourHeaders are set by the crawler or belong to the connection; a second one would
-// make the request ambiguous, which is how requests are smuggled past proxies.
+// ourHeaders are set by the crawler or belong to the connection. A second one would make the request ambiguous, which
+// is how requests are smuggled past proxies.
 var ourHeaders = []string{
 	"Accept-Encoding", "Connection", "Content-Length", "Expect", "Host", "Keep-Alive",
 	"Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent",
 }
 
-// header checks "Name: value". Messages never repeat the value: it may be a secret,
-// and in a line without a colon any part may be.
+// header checks "Name: value". Messages never repeat the value, which may be a secret; in a line without a colon any
+// part may be.
 func header(s string) error {
 	name, value, ok := strings.Cut(s, ":")
 	value = strings.TrimSpace(value)
@@ -127,7 +127,7 @@ func header(s string) error {
 		return errors.New(`has a name that is not a header name; write "Name: value" with letters, digits and dashes in the name`)
 	case value == "":
 		return fmt.Errorf("%s has no value; write %q or remove the line", document.Quote(name), name+": value")
-	// net/http would refuse a line end as well, but at each request and not here.
+	// net/http would reject a line end too, but only at each request.
 	case !httpguts.ValidHeaderFieldValue(value) || printable(value) != nil:
 		return fmt.Errorf("%s has a value with control characters, or one that is too long; write it on one line", document.Quote(name))
 	case textproto.CanonicalMIMEHeaderKey(name) == "User-Agent":
@@ -138,7 +138,7 @@ func header(s string) error {
 	return nil
 }
 
-// headerText is for a header value that is sent as is.
+// headerText checks a header value that is sent as it is.
 func headerText(s string) error {
 	if err := printable(s); err != nil {
 		return err
@@ -154,13 +154,14 @@ func headerText(s string) error {
 	return nil
 }
 
-// contact accepts a web or mail address that fits into a User-Agent's comment, which is why parentheses are out.
+// contact accepts a URL or mail address that fits into the comment of a User-Agent, which is why it must not contain
+// parentheses.
 func contact(s string) error {
 	if err := headerText(s); err != nil {
 		return err
 	}
-	// url.Parse takes nearly anything for a path, so scheme and host are asked for;
-	// mail.ParseAddress takes a name beside the address, which would need brackets.
+	// url.Parse accepts nearly anything as a path, so scheme and host are checked;
+	// mail.ParseAddress accepts a name beside the address, which would need brackets.
 	u, err := url.Parse(s)
 	web := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 	addr, err := mail.ParseAddress(strings.TrimPrefix(s, "mailto:"))
@@ -174,14 +175,14 @@ func contact(s string) error {
 func powerOfTwo(s string) error {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n&(n-1) == 0 {
-		return nil // what is not a positive number has been reported already
+		return nil // a value that is not a positive number is reported elsewhere
 	}
 	below := 1 << (bits.Len(uint(n)) - 1)
 	return fmt.Errorf("%d is not a power of two; give %d or %d", n, below, below*2)
 }
 
-// hostPattern checks the match of a rule. It must be written as hosts are named when
-// they are paced, because a rule in another spelling would silently match nothing.
+// hostPattern checks the match of a rule. It must have the spelling under which hosts are paced, because a rule in
+// another spelling would silently match nothing.
 func hostPattern(s string) error {
 	if s == "" {
 		return errors.New("is empty; give a host such as example.com or *.example.com")
@@ -198,7 +199,7 @@ func hostPattern(s string) error {
 	if err != nil {
 		return fmt.Errorf("%s %w", document.Quote(s), err)
 	}
-	// A default port is left out when a host is named, so a rule with one never matches.
+	// Host names have no default port, so a rule with one never matches.
 	switch n, err := strconv.ParseUint(port, 10, 16); {
 	case port == "80", port == "443":
 		return fmt.Errorf("%s names a default port; write it without :%s", document.Quote(s), port)
@@ -211,8 +212,8 @@ func hostPattern(s string) error {
 	return nil
 }
 
-// splitPort cuts a port off. A colon without digits behind it stays with the host,
-// where it is found wrong; so does every colon of a bare IPv6 address.
+// splitPort splits off a port. A colon without digits behind it stays with the host, where it is found to be wrong; so
+// does every colon of an IPv6 address without brackets.
 func splitPort(s string) (host, port string) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 || i == len(s)-1 || strings.Contains(s[:i], ":") && !strings.HasSuffix(s[:i], "]") {
@@ -221,8 +222,8 @@ func splitPort(s string) (host, port string) {
 	return s[:i], s[i+1:]
 }
 
-// canonicalHost is the one spelling of a host, as package canonical has it in URLs: an
-// address in its shortest form, IPv6 in brackets, or a name in lower case and in ASCII.
+// canonicalHost returns the only spelling of a host that package canonical uses in URLs: an address in its shortest
+// form, IPv6 in brackets, or a name in lower case and in ASCII.
 func canonicalHost(host string, wild bool) (string, error) {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.Is6() {
 		host = "[" + host + "]"
@@ -237,11 +238,12 @@ func canonicalHost(host string, wild bool) (string, error) {
 	return u.Host(), nil
 }
 
-// redacted stands where a secret stood. It is a valid value, so that a printed configuration can be loaded again.
+// redacted replaces a secret in what is printed. It is a valid value, so that a printed configuration can be loaded
+// again.
 const redacted = "REDACTED"
 
-// redactHeader hides the value of a header that may carry a credential, and all of a
-// line in which no name can be told from a value.
+// redactHeader hides the value of a header that may contain a credential, and the whole of a line in which name and
+// value cannot be told apart.
 func redactHeader(s string) string {
 	name, _, _ := strings.Cut(s, ":")
 	if strings.Contains(s, ":") && !strings.Contains(strings.ToLower(name), "key") && !secretHeader(name) {
@@ -260,7 +262,7 @@ func redactHeaderValue(s string) string {
 
 var secretHeader = (*redact.Redactor)(nil).SecretHeader
 
-// What stands behind the number of a budget, after a slash.
+// What may follow the number of a budget, after a slash.
 const (
 	perHost  = "host"
 	perCrawl = "crawl"
@@ -268,8 +270,8 @@ const (
 
 const budgetMax = 1_000_000_000
 
-// ParseBudget reads "N REGEXP" or "N/host REGEXP", which is N URLs of each host, or
-// "N/crawl REGEXP", which is N of all hosts together. The error says what to write.
+// ParseBudget parses "N REGEXP" or "N/host REGEXP", which mean N URLs per host, or "N/crawl REGEXP", which means N URLs
+// of all hosts together. The error says what to write.
 func ParseBudget(s string) (scope.Budget, error) {
 	amount, pattern, _ := strings.Cut(s, " ")
 	number, per, given := strings.Cut(amount, "/")
@@ -283,7 +285,7 @@ func ParseBudget(s string) (scope.Budget, error) {
 	case n > budgetMax:
 		return scope.Budget{}, fmt.Errorf("%s is more than a crawl can have; give at most %d pages", document.Quote(s), budgetMax)
 	}
-	pattern = strings.TrimSpace(pattern) // no URL has a space
+	pattern = strings.TrimSpace(pattern) // no URL contains a space
 	if err := expression(pattern); err != nil {
 		return scope.Budget{}, err
 	}

@@ -7,11 +7,11 @@ import (
 	"github.com/treadlight/crawl/resilience/binder"
 )
 
-// Config is every setting of a crawl. Start from [Default] or [Load]: the zero Config
-// is refused by [Config.Validate], because zero is a meaning of its own in many fields.
+// Config is all settings of a crawl. Start from [Default] or [Load]: [Config.Validate] rejects the zero Config, because
+// zero has a meaning of its own in many fields.
 //
-// What a field means, its range, its default and what zero or empty means stand in the row of
-// the table whose path has the names of the fields: Fetch.MaxBody is fetch.max_body.
+// What a field means, its range, its default and what zero or empty means is described in the table, in the row whose
+// path consists of the names of the fields: Fetch.MaxBody is fetch.max_body.
 type Config struct {
 	Concurrency, PerHostMax, Depth int
 	MaxPages, MaxPagesPerHost      int64
@@ -24,10 +24,10 @@ type Config struct {
 	Robots     Robots
 	Sitemaps   Sitemaps
 	RateLimit  RateLimit
-	Hosts      []Host // rules for single hosts; the first that matches counts
+	Hosts      []Host // rules for single hosts; the first that matches applies
 	Fetch      Fetch
 	Access     Access
-	Resilience *binder.Model // policies around requests, which nobody changes any more; nil: none
+	Resilience *binder.Model // policies around requests, not changed after loading; nil means none
 	Render     Render
 	Extract    Extract
 	Output     Output
@@ -43,7 +43,7 @@ type Config struct {
 
 // The sections of [Config], as in its file.
 type (
-	// Seeds says where the first URLs come from, beside the arguments.
+	// Seeds says where the first URLs come from, besides the arguments.
 	Seeds struct {
 		Files []string `yaml:"file"`
 	}
@@ -53,21 +53,21 @@ type (
 		Include, Exclude, Scores, Budgets, Canonical []string
 		Resources, Forms                             bool
 	}
-	// Traps says what is done about URLs that lead nowhere.
+	// Traps says how URLs in traps are handled.
 	Traps struct {
 		Enabled, Report bool
 		After           int
 	}
-	// Duplicates says whether pages are told that repeat others.
+	// Duplicates says whether pages that repeat others are detected.
 	Duplicates struct{ Find string }
 	// Robots says how robots.txt is obeyed.
 	Robots struct {
 		Enabled, FollowNofollow bool
 		MaxCrawlDelay           time.Duration
 	}
-	// Sitemaps says which lists of URLs are read, beside pages.
+	// Sitemaps says which lists of URLs are read, besides pages.
 	Sitemaps struct{ Enabled, Feeds bool }
-	// RateLimit sets up the engine that learns how fast each host may be asked.
+	// RateLimit configures the limiter, which learns how fast requests may be sent to each host.
 	RateLimit struct {
 		Strategy                                                 string
 		InitialRPS, MinRPS, MaxRPS, GlobalRPS, IPRPS, SiteRPS    float64 // requests per second
@@ -91,40 +91,40 @@ type (
 		MaxRedirects                               int
 		Conditional, HTTP2, Insecure, AllowPrivate bool
 	}
-	// Access says who the crawl is to sites, and which way it takes to them. Texts with a secret may have ${NAME} for
-	// a variable of the environment, which is looked up when the crawl is built and not kept with it.
+	// Access says how the crawl identifies itself to sites, and how it connects to them. Texts with a secret may
+	// contain ${NAME} for an environment variable, which is looked up when the crawl is built and not saved with it.
 	Access struct {
 		Auth, Resolve                                                  []string
 		Netrc, CookieFile, Proxy, Cert, Key, CAFile, DNSServer, Family string
 		Cookies                                                        bool
 	}
-	// Render says which pages a browser makes of, and how.
+	// Render says which pages a browser renders, and how.
 	Render struct {
 		Mode, Browser, Screenshot string
 		Steps                     []string
 		Browsers                  int
 	}
-	// Extract says what is extracted from pages beside links and text.
+	// Extract says what is extracted from pages besides links and text.
 	Extract struct {
 		Fields      []string // see [ParseField]
 		MaxElements int
 		MaxTime     time.Duration
 	}
-	// Output says where records go and what is in them.
+	// Output says where records are written and what they contain.
 	Output struct {
 		Path, Format, Events   string
 		Record                 []string
 		Overwrite, SkipNoindex bool
 	}
-	// WARC says whether what is sent and what comes is archived, and how.
+	// WARC says whether and how requests and responses are archived.
 	WARC struct {
 		Dir, Prefix, NoArchive string
 		MaxSize                int64
 		Host, Credentials      bool
 	}
-	// State says where a crawl is kept.
+	// State says where the state of a crawl is kept.
 	State struct{ Dir string }
-	// Frontier bounds the memory of the URLs known, and orders them.
+	// Frontier bounds the memory for known URLs, and orders them.
 	Frontier struct {
 		MaxURLs int
 		Order   string
@@ -134,12 +134,12 @@ type (
 		Path     string
 		Interval time.Duration
 	}
-	// Fleet says to which crawl of several processes this one belongs.
+	// Fleet says to which crawl of several processes this process belongs.
 	Fleet struct {
 		Redis, CAFile, PasswordFile, Job, Worker string
 		Lease                                    time.Duration
 	}
-	// Listen says where the crawl answers over HTTP: health, state, metrics, events and orders.
+	// Listen says where the crawl serves HTTP: health, state, metrics, events and control.
 	Listen struct{ Addr, Token string }
 	// Traces says where a trace of each URL is sent, by OTLP over HTTP.
 	Traces struct {
@@ -152,19 +152,19 @@ type (
 	Log struct{ Level, Format, Progress string }
 )
 
-// Host is a rule for the hosts that Match names. [Load] fills what a rule leaves out
-// from [RateLimit], so here a zero is a zero and never "unset".
+// Host is a rule for the hosts that Match names. [Load] fills in what a rule leaves out from [RateLimit], so a zero
+// here is a zero and never "unset".
 type Host struct {
 	Match                      string
 	InitialRPS, MinRPS, MaxRPS float64
 	MinDelay                   time.Duration
 	MaxInFlight                int
-	Cap, Quota                 Cap // zero: none
+	Cap, Quota                 Cap // zero means none
 	Headers                    []string
 	Auth, Proxy, Cert, Key     string
 }
 
-// Cap is a limit that the user sets for each of the hosts of a rule. The zero Cap is none.
+// Cap is a limit that the user sets for each of the hosts of a rule. The zero Cap means no limit.
 type Cap struct {
 	Kind    string
 	Permits int64
@@ -173,30 +173,30 @@ type Cap struct {
 
 const off = "off"
 
-// Enabled reports whether hosts are paced at all: the strategy is not off.
+// Enabled reports whether requests are paced at all, which means that the strategy is not off.
 func (r RateLimit) Enabled() bool { return r.Strategy != off }
 
 // IsZero reports whether there is no cap.
 func (c Cap) IsZero() bool { return c == Cap{} }
 
-// ConnectTimeout bounds the lookup of the name and the connection. Three SYN
-// retransmissions, after 1, 3 and 7 s (RFC 6298), fit into ten seconds.
+// ConnectTimeout bounds the lookup of the name and the connection. Three retransmissions of SYN, after 1, 3 and 7 s
+// (RFC 6298), fit into ten seconds.
 func (f Fetch) ConnectTimeout() time.Duration { return min(f.Timeout, 10*time.Second) }
 
-// HeaderTimeout bounds the wait for the headers: servers that compute a page slowly do it
-// before them. It is 20 seconds of 30.
+// HeaderTimeout bounds the wait for the headers, since servers that compute a page slowly do that before the headers.
+// Of a timeout of 30 seconds it is 20.
 func (f Fetch) HeaderTimeout() time.Duration {
 	return max(min(f.Timeout, 20*time.Second), f.Timeout*2/3)
 }
 
-// BodyTimeout bounds the silence between two reads of a body, and not all of it, for a large
-// page on a slow line is still a page. It is 15 seconds of 30.
+// BodyTimeout bounds the time between two reads of a body, and not the time of the whole body, because a large page on
+// a slow line is still a page. Of a timeout of 30 seconds it is 15.
 func (f Fetch) BodyTimeout() time.Duration {
 	return max(min(f.Timeout, 15*time.Second), f.Timeout/2)
 }
 
-// Agent is the User-Agent to send: UserAgent if it is set, else the product with its version and the contact.
-// Characters that no product version may have are left out, and so is an empty version.
+// Agent returns the User-Agent to send: UserAgent if it is set, otherwise the product with its version and the contact.
+// Characters that a product version must not contain are left out, and so is an empty version.
 func (f Fetch) Agent(version string) string {
 	if f.UserAgent != "" {
 		return f.UserAgent
@@ -211,8 +211,8 @@ func (f Fetch) Agent(version string) string {
 	return agent
 }
 
-// Product is the name in the User-Agent and the one that robots.txt files speak to. It
-// is letters only, as RFC 9309 section 2.2.1 wants of it.
+// Product is the name in the User-Agent and the name that robots.txt files address. It consists of letters only, as RFC
+// 9309 section 2.2.1 demands.
 const Product = "Treadlight"
 
 func tokenOnly(r rune) rune {
@@ -225,8 +225,8 @@ func tokenOnly(r rune) rune {
 	return -1
 }
 
-// MaxHosts is how many hosts are in memory at most.
+// MaxHosts returns how many hosts may be in memory.
 func (f Frontier) MaxHosts() int { return max(f.MaxURLs/10, 1_000_000) }
 
-// Quiet reports whether people want to see errors alone.
+// Quiet reports whether only errors are shown.
 func (l Log) Quiet() bool { return l.Level == "error" }

@@ -10,61 +10,61 @@ import (
 	"time"
 )
 
-// field is one row of the table: all there is to know about a setting but its Go type.
-// Values are written as in a file, so one parser reads defaults, bounds and input.
+// field is one row of the table: all there is to know about a setting except its Go type. Values are written as in a
+// file, so that the same parser reads defaults, bounds and input.
 type field struct {
-	path string // in the tree, "ratelimit.max_rps"; for hosts, within the rule
+	path string // path in the tree, such as "ratelimit.max_rps"; for hosts, the path within the rule
 	kind kind
-	unit string // of int and number: "pages"
+	unit string // for int and number, such as "pages"
 
-	def      string   // "" is the empty value of text and list
-	min, max string   // both inclusive; "" where the kind has no order
-	zero     string   // what 0 means when it is allowed beside min..max; "" = it is not
+	def      string   // "" means the empty value of text and list
+	min, max string   // both inclusive; "" for a kind without an order
+	zero     string   // what 0 means if it is allowed besides min..max; "" if it is not
 	enum     []string // the words of a choice, or of a list of words
-	most     int      // items of a list; 0 = as many as one likes
+	most     int      // most items of a list; 0 means no bound
 
-	flag, short string        // "" = set by file, environment and --set only
-	also        []string      // other customary names of the flag, not shown in help
-	arg         string        // what its value is called in help; "" = by the kind
-	switches    []valueSwitch // flags that stand for one value
-	words       []wordFlag    // of a list: flags whose items begin with a word
-	was         string        // a flag that there was, of which an error says what to write
+	flag, short string        // "" means that the setting has no flag, only file, environment and --set
+	also        []string      // other common names of the flag, hidden in help
+	arg         string        // name of its value in help; "" means that the kind names it
+	switches    []valueSwitch // flags that each stand for one value
+	words       []wordFlag    // for a list: flags whose items begin with a word
+	was         string        // former flag, about which an error says what to write instead
 	unless      string        // for a bool that is true by default: what --no-FLAG does
-	doc         string        // one line: what it is, and what zero or empty means
-	example     string        // "" = the default is example enough
+	doc         string        // one line: what the setting is, and what zero or empty means
+	example     string        // "" means that the default is example enough
 
-	agreed agreement // whether the processes of a fleet have to agree on it
-	live   bool      // it may change while a crawl runs, see [Update]
-	kept   string    // why it cannot change when a crawl is resumed; "" = it can
-	own    bool      // it is each run's own: a resumed crawl begins with the default
+	agreed agreement // whether the processes of a fleet must agree on it
+	live   bool      // may change while a crawl runs, see [Update]
+	kept   string    // why it cannot change when a crawl is resumed; "" means that it can
+	own    bool      // belongs to each run: a resumed crawl begins with the default
 
-	check    func(string) error  // beyond range and words; also for each item of a list
-	redact   func(string) string // how an item is shown; nil = as it is
+	check    func(string) error  // checks beyond range and words; also for each item of a list
+	redact   func(string) string // how an item is shown; nil means as it is
 	noStruct bool                // a second spelling of another row, see ratelimit.enabled
 }
 
-// agreement is how far the processes of a fleet have to agree on a setting.
+// agreement says how far the processes of a fleet must agree on a setting.
 type agreement uint8
 
 const (
-	never  agreement = iota // each its own, as an operator changes who restarts one after another
-	ifSet                   // a budget of all together, once it is set
-	always                  // what is in the frontier depends on it
+	never  agreement = iota // each process has its own, which an operator can change by restarting one after the other
+	ifSet                   // a budget of all processes together, once it is set
+	always                  // the content of the frontier depends on it
 )
 
-// kind is how a value is written, and so how it is parsed, compared and named.
+// kind is how a value is written, and so how it is parsed, compared and described.
 type kind uint8
 
 const (
 	kindText     kind = iota
 	kindBool          // true or false
-	kindInt           // whole
+	kindInt           // a whole number
 	kindRate          // requests per second
 	kindNumber        // any other real number
 	kindDuration      // as time.ParseDuration reads it
-	kindSize          // bytes, with KiB, MB and their like
+	kindSize          // bytes, with KiB, MB and so on
 	kindChoice        // one of field.enum
-	kindList          // of text
+	kindList          // a list of texts
 )
 
 func (k kind) String() string {
@@ -79,10 +79,11 @@ func (f *field) env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(f.path, ".", "_"))
 }
 
-// namesFile reports whether values are names of files or directories, which a state keeps relative to itself.
+// namesFile reports whether the values are names of files or directories, which a state keeps relative to its
+// directory.
 func (f *field) namesFile() bool { return f.arg == "file" || f.arg == "dir" }
 
-// want finishes "give …": what a right value looks like.
+// want completes "give …": it describes a correct value.
 func (f *field) want() string {
 	s := f.noun()
 	if f.min != "" {
@@ -119,8 +120,8 @@ func (f *field) noun() string {
 	return "a text"
 }
 
-// fields is the table of everything but the rules for hosts, in the order in which
-// the configuration is printed. It is one table for all who ask, and none may change it.
+// fields is the table of all settings but the rules for hosts, in the order in which the configuration is printed. All
+// callers share the table, and must not change it.
 var fields = sync.OnceValue(func() []field {
 	return slices.Concat(crawlFields, trapFields, sitemapFields, rateFields, fetchFields, accessFields, renderFields, extractFields, outFields, warcFields, fleetFields, traceFields)
 })
@@ -141,8 +142,8 @@ func section(path string) string {
 
 func leaf(path string) string { return path[strings.LastIndexByte(path, '.')+1:] }
 
-// The table names settings by path and the structs hold them; this file is the only one that walks from
-// one to the other. A path that leads nowhere is a mistake in the table and panics.
+// The table names settings by path, and the structs hold them; only this file converts between the two. A path that
+// leads nowhere is a mistake in the table, and panics.
 
 // at returns the settable struct field that a path names below root, a pointer to [Config] or [Host].
 func at(root any, path string) reflect.Value {
@@ -157,7 +158,7 @@ func at(root any, path string) reflect.Value {
 	return v
 }
 
-// byType is a map[string]int for each type of struct in the tree. To start takes a thousand paths.
+// byType caches a map[string]int for each type of struct in the tree. Starting the program looks up a thousand paths.
 var byType sync.Map
 
 func places(of reflect.Type) map[string]int {
@@ -182,8 +183,8 @@ func widened(v reflect.Value) any {
 	return v.Int()
 }
 
-// set stores a parsed value. It reports false when the value does not fit into the
-// field, which only a computer with 32-bit integers sees.
+// set stores a parsed value. It reports false if the value does not fit into the field, which happens only where int
+// has 32 bits.
 func set(root any, path string, value any) bool {
 	v := at(root, path)
 	if n, ok := value.(int64); ok && v.OverflowInt(n) {
@@ -193,8 +194,7 @@ func set(root any, path string, value any) bool {
 	return true
 }
 
-// Default is the configuration of a crawl whose user said nothing. It passes
-// [Config.Validate], and each call returns a tree of its own.
+// Default returns the default configuration. It passes [Config.Validate], and each call returns a tree of its own.
 func Default() Config {
 	var c Config
 	for _, f := range fields() {

@@ -45,19 +45,19 @@ func (l loader) loadFile(src Sources) {
 type fileWalk struct {
 	loader
 	name    string
-	saved   bool                 // a crawl wrote the file, perhaps of a version with other settings
-	items   []written            // the lines for items
-	carried map[string][]written // what retired settings of such a file say, by the paths of their successors
+	saved   bool                 // a crawl wrote the file, perhaps with a version that had other settings
+	items   []written            // lines of the rules for items
+	carried map[string][]written // values of retired settings in such a file, by the paths of their successors
 
-	resilience *document.Entry // the section of policies, nil without
+	resilience *document.Entry // the section of policies; nil means none
 }
 
 func (f *fileWalk) origin(line int) Origin {
 	return Origin{Source: fromFile, Name: f.name, Line: line}
 }
 
-// section walks the settings of a section, which is the whole file if its path is empty. One without any
-// is allowed: people comment out all lines but the heading.
+// section reads the settings of a section; an empty path means the whole file. A section without settings is allowed:
+// people comment out all lines but the heading.
 func (f *fileWalk) section(path string, n document.Node) {
 	if n.Kind == document.Null {
 		return
@@ -82,8 +82,8 @@ func (f *fileWalk) section(path string, n document.Node) {
 	}
 }
 
-// entry sends one key to where it belongs. hosts is the only list of groups and policies
-// have a table of their own, and so these are the names handled by hand.
+// entry handles one key. hosts is the only list of groups, and policies have a table of their own, so these names are
+// handled here.
 func (f *fileWalk) entry(in string, e document.Entry) {
 	path := document.Join(in, e.Key)
 	switch to := row(path); {
@@ -108,15 +108,15 @@ func (f *fileWalk) entry(in string, e document.Entry) {
 	}
 }
 
-// unique reports keys that come twice, which the formats leave to the reader, and returns the first of each.
+// unique reports keys that occur twice, which the formats permit, and returns the first of each.
 func (f *fileWalk) unique(prefix string, n document.Node) []document.Entry {
 	return n.Unique(func(first, again document.Entry) {
 		f.report(document.Join(prefix, document.Clip(again.Key)), f.origin(again.Line), "is set already on line %d; remove one of the two", first.Line)
 	})
 }
 
-// scalar stores a single value. A name with nothing behind it is a mistake and not the
-// default: the file may have been cut off there.
+// scalar stores a single value. A name without a value is a mistake and does not mean the default: the file may have
+// been cut off there.
 func (f *fileWalk) scalar(path string, n document.Node) {
 	o, to := f.origin(n.Line), row(path)
 	switch {
@@ -131,8 +131,8 @@ func (f *fileWalk) scalar(path string, n document.Node) {
 	}
 }
 
-// list stores a list of texts. One text alone is a list of one, as for a flag, and
-// nothing at all is an empty list, as when all its items are commented out.
+// list stores a list of texts. A single text is a list of one, as with a flag, and a missing value is an empty list, as
+// when all its items are commented out.
 func (f *fileWalk) list(path string, n document.Node) {
 	if n.Single() {
 		n = document.Node{Line: n.Line, Kind: document.List, Items: []document.Node{n}}
@@ -148,7 +148,7 @@ func (f *fileWalk) list(path string, n document.Node) {
 		return
 	}
 	var items []written
-	ok := true // a list is taken whole or not at all, so that no item changes its number
+	ok := true // a list is stored as a whole or not at all, so that no item changes its number
 	for i, item := range n.Items {
 		items = append(items, written{item.Text, f.origin(item.Line)})
 		if !item.Single() {
@@ -161,8 +161,8 @@ func (f *fileWalk) list(path string, n document.Node) {
 	}
 }
 
-// hosts reads the list of rules. It has no flags and no variables: a list of groups fits into neither. A rule is kept
-// even if it is wrong, so that later rules have the numbers they have in the file.
+// hosts reads the list of rules. It has no flags and no variables, as a list of groups fits into neither. A rule is
+// kept even if it is wrong, so that later rules keep their numbers in the file.
 func (f *fileWalk) hosts(n document.Node) {
 	if n.Kind == document.Null {
 		return
@@ -171,22 +171,22 @@ func (f *fileWalk) hosts(n document.Node) {
 		f.report(hostsPath, f.origin(n.Line), `is %s; give a list, each item with "match: example.com" and what differs there`, n.Kind)
 		return
 	}
-	f.replaceHosts(append([]Host(nil), make([]Host, len(n.Items))...)) // nil if empty, as of no list
+	f.replaceHosts(append([]Host(nil), make([]Host, len(n.Items))...)) // nil if empty, as without a list
 	f.origins[hostsPath] = f.origin(n.Line)
 	for i, item := range n.Items {
 		path := document.Item(hostsPath, i)
-		// Where a missing match is missed. A match that is there says its own line.
+		// The line to report a missing match at. A match that exists has a line of its own.
 		f.origins[path+".match"] = f.origin(item.Line)
 		if item.Kind != document.Map {
 			f.report(path, f.origin(item.Line), `is %s; give "match: example.com" and what differs there`, item.Kind)
-			f.bad[path+".match"] = true // said already: there is nothing to match in it
+			f.bad[path+".match"] = true // already reported: the rule has no match
 			continue
 		}
 		f.section(path, item)
 	}
 }
 
-// unknown reports a key that is no setting: what has taken its place, or the one that was probably meant.
+// unknown reports a key that is no setting: it names its replacement, or the setting that was probably meant.
 func (l loader) unknown(prefix, key string, o Origin, known []string) {
 	path, hint := document.Join(prefix, document.QuoteKey(key)), "; see crawl config --reference"
 	if old := retired(path); old != nil {
@@ -201,8 +201,8 @@ func (l loader) unknown(prefix, key string, o Origin, known []string) {
 	l.report(path, o, "is not a setting%s", hint)
 }
 
-// suggest names the setting that a key in a section was meant to be, or "". A key that is right in another
-// section or is the name of a flag beats one that is merely spelled alike.
+// suggest returns the setting that a key in a section was probably meant to be, or "". A key that exists in another
+// section or is the name of a flag is preferred to one with a similar spelling.
 func suggest(prefix, key string, known []string) string {
 	plain := strings.ToLower(strings.ReplaceAll(key, "-", "_"))
 	if here := document.Join(prefix, plain); here != document.Join(prefix, key) && slices.Contains(known, here) {
@@ -214,10 +214,10 @@ func suggest(prefix, key string, known []string) string {
 			return f.path
 		}
 	}
-	if at := section(key); at != "" { // a whole path
+	if at := section(key); at != "" { // the key is a whole path
 		prefix, key = document.Join(prefix, at), leaf(key)
 	}
-	var near []string // what stands beside it
+	var near []string // the names in the same section
 	for _, path := range known {
 		if section(path) == prefix {
 			near = append(near, leaf(path))

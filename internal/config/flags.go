@@ -11,22 +11,22 @@ import (
 	"github.com/treadlight/crawl/internal/document/spelling"
 )
 
-// Flag describes a command line flag, so that a program can declare all of them in one
-// loop and hand back what was given as [FlagValue]s. Values are texts here: [Load]
-// parses them, and so reports their mistakes beside those of the other layers.
+// Flag describes a command line flag, so that a program can declare all of them in one loop and pass what was given as
+// [FlagValue]s. Values are texts: [Load] parses them, and so reports mistakes in them together with those of the other
+// layers.
 type Flag struct {
 	// Name is without dashes; Shorthand is one letter or empty.
 	Name, Shorthand string
-	Path            string   // the setting the flag writes to; empty for --set, which writes to any
-	Arg             string   // what a value is called in help: "file", "time", "n"…
-	Words           []string // what to choose from; nil if a value can be anything
-	Default         string   // the default as it would be written; empty for none
+	Path            string   // setting that the flag sets; empty for --set, which sets any
+	Arg             string   // name of the value in help: "file", "time", "n"…
+	Words           []string // the words to choose from; nil means any value
+	Default         string   // default as it would be written; empty means none
 	Help            string   // one line, with the words of a choice and what zero means
-	// Switch flags need no value; without one they are "true".
+	// Switch flags need no value; without a value they are "true".
 	Switch bool
-	// Repeat flags may be given several times, one item each. Of others the last wins.
+	// Repeat flags may be given several times, once per item. Of other flags the last one applies.
 	Repeat bool
-	// Hidden flags work and are left out of help: other spellings, and the opposite of a switch that is shown.
+	// Hidden flags work but are not shown in help: other spellings, and the opposite of a switch that is shown.
 	Hidden bool
 }
 
@@ -36,8 +36,8 @@ type FlagValue struct {
 	Value string // "true" for a switch without a value
 }
 
-// Secret reports whether the value may be a secret: those of its setting are masked where settings are printed. The
-// name of a file with secrets is none.
+// Secret reports whether the value may be a secret, which is redacted where settings are printed. The name of a file
+// with secrets is none.
 func (v FlagValue) Secret() bool {
 	f := flagRow(v.Name)
 	if v.Name == setFlag {
@@ -48,16 +48,17 @@ func (v FlagValue) Secret() bool {
 }
 
 const (
-	negation = "no-" // begins the name of the flag that switches another off
-	setFlag  = "set" // writes to any setting by its path
+	negation = "no-" // prefix of the name of the flag that switches another one off
+	setFlag  = "set" // sets any setting by its path
 )
 
 type valueSwitch struct{ flag, short, value, doc string }
 
-// wordFlag is a flag that writes items of a list, with a word before them. One that is a file is named by the item.
+// wordFlag is a flag that adds items to a list, each with a word in front. If the argument is a file, the item contains
+// its name.
 type wordFlag struct{ flag, word, arg, doc string }
 
-// wordOf is what stands before the items of a flag; empty: nothing does.
+// wordOf returns the word in front of the items of a flag; empty if there is none.
 func (f *field) wordOf(flag string) string {
 	for _, w := range f.words {
 		if w.flag == flag {
@@ -68,7 +69,7 @@ func (f *field) wordOf(flag string) string {
 }
 
 // Flags lists the flags in the order of the settings. A switch that is on by default is shown as --no-NAME, and every
-// switch has its opposite. The list is the same for all callers, who must not change it.
+// switch has its opposite. All callers share the list, and must not change it.
 func Flags() []Flag { return flagList() }
 
 var flagList = sync.OnceValue(func() []Flag {
@@ -82,8 +83,8 @@ var flagList = sync.OnceValue(func() []Flag {
 	})
 })
 
-// flags lists a row's flag, its other spellings and, for a switch, its opposite. Of a
-// switch and its opposite the one that changes the default is shown.
+// flags lists the flags of a row: its flag, the other spellings and, for a switch, its opposite. Of a switch and its
+// opposite the one that changes the default is shown.
 func (f *field) flags() []Flag {
 	shown := Flag{
 		Name: f.flag, Shorthand: f.short, Path: f.path, Arg: f.argument(), Words: f.enum, Default: f.def,
@@ -135,8 +136,8 @@ func (f *field) help() string {
 	return f.doc
 }
 
-// loadFlags stores the flags. Those of one list are gathered first, because together
-// they replace what weaker layers had.
+// loadFlags stores the flags. Flags of the same list are collected first, because together they replace what weaker
+// layers had.
 func (l loader) loadFlags(given []FlagValue) {
 	lists := map[string][]written{}
 	for _, g := range given {
@@ -178,7 +179,7 @@ func flagRow(name string) *field {
 	return nil
 }
 
-// noFlag reports one, for programs whose flag parser lets every name through.
+// noFlag reports an unknown flag, for programs whose flag parser accepts any name.
 func (l loader) noFlag(name string, o Origin) {
 	if says := RetiredFlag(name); says != "" {
 		l.report("", o, "--%s %s", name, says)
@@ -195,8 +196,8 @@ func (l loader) noFlag(name string, o Origin) {
 	l.report("", o, "--%s is not a flag%s", document.Clip(name), hint)
 }
 
-// switched makes the text of a switch the value that it stands for, and reports whether there is one: --no-robots
-// writes false, --no-robots=false true, and --verbose the level debug, --verbose=false nothing.
+// switched replaces the text of a switch by the value that it stands for, and reports whether there is one: --no-robots
+// means false, --no-robots=false means true, --verbose means the level debug, and --verbose=false means nothing.
 func (l loader) switched(f *field, name string, w *written) bool {
 	on, err := document.ParseBool(w.text, "true or false")
 	if err != nil {
@@ -213,14 +214,15 @@ func (l loader) switched(f *field, name string, w *written) bool {
 		w.text = s.value
 		return on
 	}
-	w.text = strconv.FormatBool(!on) // the opposite of what was said of the opposite
+	w.text = strconv.FormatBool(!on) // the flag is the opposite of the setting
 	return true
 }
 
-// byPath is the row of --set; nil if there is no such row, which is reported. Of the text the value stays.
+// byPath returns the row of a --set flag, and leaves the value in w. If there is no such row, it reports that and
+// returns nil.
 func (l loader) byPath(w *written) *field {
 	path, value, ok := strings.Cut(w.text, "=")
-	if !ok { // it may be a secret that was put there by mistake
+	if !ok { // the text is not repeated: it may be a secret given by mistake
 		l.report("", w.from, "--set has no =; give PATH=VALUE, such as per_host_max=2")
 		return nil
 	}

@@ -19,7 +19,7 @@ func (f Fleet) Shared() bool { return f.Redis != "" }
 
 var sentinelSecret = regexp.MustCompile(`(sentinel_password=)[^&#]+`)
 
-// RedactRedis is a URL of a Redis without its secrets. A variable is none.
+// RedactRedis returns the URL of a Redis without its secrets. A variable is not a secret.
 func RedactRedis(s string) string {
 	return sentinelSecret.ReplaceAllStringFunc(redactProxy(s), func(found string) string {
 		name, value, _ := strings.Cut(found, "=")
@@ -35,7 +35,7 @@ func redisURL(s string) error {
 		return errPrinted
 	}
 	x := func(string) (string, bool) { return "x", true }
-	if access.Expands(s) { // a variable may be the port, or all of it
+	if access.Expands(s) { // a variable may be the port, or the whole URL
 		_, err := access.Expand(s, x)
 		return err
 	}
@@ -64,7 +64,7 @@ func jobName(s string) error {
 	return nil
 }
 
-// workerName is checked like the job's: it becomes part of names of files.
+// workerName checks a name like that of a job, since it becomes part of file names.
 func workerName(s string) error {
 	if s == "." || s == ".." {
 		return fmt.Errorf("%s %w", document.Quote(s), errJob)
@@ -72,10 +72,10 @@ func workerName(s string) error {
 	return jobName(s)
 }
 
-// OfWorker is a name of a file with that of the process in the place of {worker}.
+// OfWorker replaces {worker} in a file name by the name of the process.
 func OfWorker(path, worker string) string { return strings.ReplaceAll(path, fileMarker, worker) }
 
-// HasWorker reports whether a name of a file has {worker} in it.
+// HasWorker reports whether a file name contains {worker}.
 func HasWorker(path string) bool { return strings.Contains(path, fileMarker) }
 
 func (c checker) fleet() {
@@ -102,11 +102,12 @@ func (c checker) fleet() {
 	}
 }
 
-// mostSharedBytes per second are as much as processes can share: an admission plan is no faster.
+// mostSharedBytes is the highest rate, in bytes per second, that processes can share: an admission plan cannot be
+// faster.
 const mostSharedBytes = 1_000_000_000
 
-// Terms are the settings on which the processes of a job have to agree, by their paths: what is in the frontier
-// depends on them, and budgets are of all together. What is empty is left out.
+// Terms returns the settings on which the processes of a job must agree, by their paths: those on which the content of
+// the frontier depends, and budgets of all processes together. Empty values are left out.
 func (c Config) Terms() map[string]string {
 	terms := make(map[string]string)
 	for _, f := range fields() {

@@ -8,14 +8,14 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// hostMatch is the one key of a rule for hosts that every rule has.
+// hostMatch is the only key that every rule for hosts must have.
 var hostMatch = field{
 	path: "match", kind: kindText,
 	doc: "the host, or *.NAME for all names below; with a port, that port only", example: "*.example.com",
 	check: hostPattern,
 }
 
-// hostKeys are the keys of a rule that take the place of a setting: those that the engine keeps for each host apart.
+// hostKeys are the keys of a rule that replace a setting: those that the limiter keeps separately for each host.
 var hostKeys = []string{"initial_rps", "min_rps", "max_rps", "min_delay"}
 
 const (
@@ -28,8 +28,8 @@ const (
 
 const concurrency = "concurrency"
 
-// quotaKind is the kind of a quota that names none. Quotas of operators are so many a day, all given out
-// again at once, so that there is one instant to say a spent one ends at.
+// quotaKind is the default kind of a quota. Operators usually grant a number of requests per day, all at the same time,
+// so that there is one instant at which a used-up quota ends.
 const quotaKind = "fixed-window"
 
 var hostCaps = []field{
@@ -38,7 +38,7 @@ var hostCaps = []field{
 		path: capPath + kindKey, kind: kindChoice, enum: []string{"token-bucket", "fixed-window", "sliding-window", "sliding-window-log", "leaky-bucket", concurrency},
 		doc: "how the cap counts; each host that matches has its own", example: "sliding-window-log",
 	},
-	// A log of a million grants takes 16 MB for one host, and nobody is asked that often.
+	// A log of a million permits takes 16 MB for one host, and no host gets that many requests.
 	{path: capPath + permitsKey, kind: kindInt, unit: "requests", min: "1", max: "1000000", doc: "requests per cap.per; of the kind concurrency, requests at a time", example: "10"},
 	{path: capPath + perKey, kind: kindDuration, min: "1ms", max: "8760h", doc: "the span of cap.permits; none for the kind concurrency", example: "1s"},
 	{path: quotaPath + kindKey, kind: kindChoice, enum: []string{quotaKind, "sliding-window", "sliding-window-log"}, doc: "how the quota counts; windows begin with the crawl", example: quotaKind},
@@ -60,8 +60,8 @@ var hostAccess = []field{
 	{path: "key", kind: kindText, arg: "file", doc: "PEM file of its key; empty = in the file of the certificate", example: "client.key", check: noStream},
 }
 
-// hostFields are the rows of one rule of the list hosts. Ranges and sentences are
-// those of the settings the keys stand in for.
+// hostFields are the rows of one rule in the list hosts. Ranges and texts are those of the settings that the keys
+// replace.
 var hostFields = sync.OnceValue(func() []field {
 	rows := []field{hostMatch}
 	for _, key := range hostKeys {
@@ -78,7 +78,8 @@ var hostAliases = map[string]string{
 	"rate": "initial_rps", "initial_rate": "initial_rps", "min_rate": "min_rps", "max_rate": "max_rps",
 }
 
-// unset reports whether a row is part of a cap that the rule has not, or says nothing of who we are to its hosts.
+// unset reports whether a row belongs to a cap that the rule does not have, or is an access setting that the rule
+// leaves out.
 func (h *Host) unset(f *field) bool {
 	switch section(f.path) {
 	case capPath:
@@ -89,8 +90,8 @@ func (h *Host) unset(f *field) bool {
 	return find(hostAccess, f.path) != nil && at(h, f.path).IsZero()
 }
 
-// warnOff tells of limits that nobody keeps. It is no error, because off is also what one
-// adds to a command line for a moment.
+// warnOff warns of limits that are not enforced because the strategy is off. It is no error, because off may be added
+// to a command line for a moment.
 func (c checker) warnOff() {
 	if c.cfg.RateLimit.Enabled() {
 		return
@@ -113,8 +114,8 @@ func (c checker) warnOff() {
 
 const warnedCaps = 5
 
-// needless reports whether a row of a cap may be left out: the kind of a quota has a
-// default, and concurrency has no span.
+// needless reports whether a row of a cap may be left out: the kind of a quota has a default, and a cap of the kind
+// concurrency has no time span.
 func (h *Host) needless(f *field) bool {
 	switch f.path {
 	case quotaPath + kindKey:

@@ -11,39 +11,38 @@ import (
 	"github.com/treadlight/crawl/internal/document/spelling"
 )
 
-// Sources are the layers that [Load] lays over the defaults. The zero Sources has
-// none, and Load then returns [Default].
+// Sources are the layers that [Load] puts on top of the defaults. For the zero Sources Load returns [Default].
 type Sources struct {
-	// Saved is the configuration of the crawl that is resumed, which takes the place of the
-	// defaults; see [Config.Save]. Nil: none is.
+	// Saved is the configuration of the crawl that is resumed, which replaces the defaults; see [Config.Save]. Nil
+	// means that none is resumed.
 	Saved *Config
-	// SavedIn is the directory of its state, for messages; without Saved, File is what was saved
-	// there. Empty: not named.
+	// SavedIn is the directory of its state, for messages. Without Saved it says that File is what was saved there.
+	// Empty means neither.
 	SavedIn string
-	// File is the configuration file; its ending .json, .yaml or .yml chooses the
-	// format, else its first character does. Empty: no file.
+	// File is the configuration file. Its ending .json, .yaml or .yml chooses the format, otherwise its first character
+	// does. Empty means no file.
 	File string
-	// Reader, if set, is read in place of opening File, which then only names it. The caller closes it.
+	// Reader, if set, is read instead of opening File, which then is only its name. The caller closes it.
 	Reader io.Reader
-	// Env are variables as [os.Environ] gives them. Only those that begin with CRAWL_ are looked at, and those of
-	// OpenTelemetry that say where traces go; empty ones count as not set. Nil: none.
+	// Env are variables as [os.Environ] returns them. Only those that begin with CRAWL_ are used, and those of
+	// OpenTelemetry that say where traces are sent; empty ones count as not set. Nil means none.
 	Env   []string
-	Flags []FlagValue // the flags that were given, in their order. Nil: none.
+	Flags []FlagValue // the given flags in their order; nil means none
 }
 
-// Loaded is a checked configuration that knows where its values came from. It is not
-// changed after [Load] and safe for concurrent use.
+// Loaded is a checked configuration that knows where its values come from. It is not changed after [Load], and safe for
+// concurrent use.
 type Loaded struct {
 	// Config has passed [Config.Validate].
 	Config Config
-	// Origins has one entry for each setting in Config, and for items of lists, by
-	// path: "fetch.timeout", "scope.include[1]", "hosts[0].max_rps".
+	// Origins has one entry for each setting in Config, and for each item of a list, by path: "fetch.timeout",
+	// "scope.include[1]", "hosts[0].max_rps".
 	Origins  map[string]Origin
-	Warnings []string // worth telling the user, but no reason to stop. Sorted.
+	Warnings []string // what the user should know, although it is no error; sorted
 }
 
-// Load reads the sources and returns their effective configuration. Every error is a [Problems] with all that is
-// wrong; a file that could not be read is among them and can be told by [errors.Is] with fs.ErrNotExist and its like.
+// Load reads the sources and returns their effective configuration. Every error is a [Problems] with all that is wrong.
+// A file that could not be read is among them, and [errors.Is] recognizes fs.ErrNotExist and similar errors.
 func Load(src Sources) (*Loaded, error) {
 	l := loader{newTree(Default())}
 	for _, f := range fields() {
@@ -72,7 +71,7 @@ func Load(src Sources) (*Loaded, error) {
 	}
 	c.warnings()
 	slices.Sort(l.tree.warnings)
-	delete(l.origins, enabledPath) // its origin is now the strategy's
+	delete(l.origins, enabledPath) // the strategy has its origin
 	return &Loaded{Config: l.cfg, Origins: l.origins, Warnings: l.tree.warnings}, nil
 }
 
@@ -98,14 +97,14 @@ func (l loader) store(path string, w written) {
 	}
 }
 
-// storeList replaces a list. Words may stand in one item with commas between them, and an empty name of a
-// file takes back those before it.
+// storeList replaces a list. An item of a list of words may contain several words, separated by commas, and an empty
+// file name removes the names before it.
 func (l loader) storeList(path string, items []written, o Origin) {
 	f := row(path)
 	for i := range l.get(path).([]string) {
 		delete(l.origins, document.Item(path, i))
 	}
-	var texts []string // nil if empty, so that equal trees are equal
+	var texts []string // nil if empty, so that trees compare equal
 	var origins []Origin
 	for _, item := range items {
 		words := []string{item.text}
@@ -128,13 +127,13 @@ func (l loader) storeList(path string, items []written, o Origin) {
 	l.set(path, texts)
 }
 
-// enabledPath is the second spelling of the strategy.
+// enabledPath is a second spelling of the strategy.
 const (
 	enabledPath  = "ratelimit.enabled"
 	strategyPath = "ratelimit.strategy"
 )
 
-// enable chooses a strategy that paces or one that does not, unless the one chosen is such already.
+// enable sets a strategy that paces or one that does not, unless the present one is already of that sort.
 func (l loader) enable(on bool, o Origin) {
 	if on == l.cfg.RateLimit.Enabled() {
 		return
@@ -145,10 +144,10 @@ func (l loader) enable(on bool, o Origin) {
 	}
 }
 
-// loadEnv reads the variables. What begins with CRAWL_ and is no setting is a warning and not an error:
-// orchestrators put variables of their own there, such as CRAWL_SERVICE_HOST for a service of that name.
+// loadEnv reads the variables. A variable that begins with CRAWL_ and is no setting gives a warning and no error:
+// orchestrators set variables of their own, such as CRAWL_SERVICE_HOST for a service named crawl.
 func (l loader) loadEnv(environ []string) {
-	vars := map[string]string{} // the last of two equal names wins, as for a process
+	vars := map[string]string{} // the last of two equal names applies, as in a process
 	for _, kv := range environ {
 		if name, value, _ := strings.Cut(kv, "="); name != envFile {
 			vars[name] = value
@@ -175,18 +174,17 @@ func (l loader) loadEnv(environ []string) {
 				hint = "; did you mean " + envPrefix + meant + "?"
 			}
 			l.warn("%s is not a setting and was ignored%s", document.Clip(name), hint)
-		case vars[name] != "": // else as not set
+		case vars[name] != "": // an empty variable counts as not set
 			l.report(old.path, Origin{Source: fromEnv, Name: name}, "%s", old.says())
 		}
 	}
 }
 
-// envFile names the configuration file. Finding it is the caller's business, before
-// there is a configuration, so it is no setting and no mistake either.
+// envFile names the configuration file. The caller looks it up before there is a configuration, so it is neither a
+// setting nor a mistake.
 const envFile = envPrefix + "CONFIG"
 
-// storeEnv splits the value of a list at line ends: patterns and headers may contain
-// anything else that could separate them.
+// storeEnv splits the value of a list at line ends, because patterns and headers may contain any other separator.
 func (l loader) storeEnv(path, value string, o Origin) {
 	if row(path).kind != kindList {
 		l.store(path, written{value, o})
@@ -199,8 +197,8 @@ func (l loader) storeEnv(path, value string, o Origin) {
 	l.storeList(path, items, o)
 }
 
-// fileMax bounds a configuration file. A rule for a host is about 100 bytes, so there
-// is room for ten thousand of them.
+// fileMax bounds the size of a configuration file. A rule for a host takes about 100 bytes, so there is room for ten
+// thousand rules.
 const fileMax = 1 << 20
 
 func readFile(src Sources) (data []byte, err error) {
@@ -216,8 +214,8 @@ func readFile(src Sources) (data []byte, err error) {
 	return io.ReadAll(io.LimitReader(r, fileMax+1))
 }
 
-// settle moves values that nobody wrote next to those that somebody did. The package
-// comment says why; [checker.all] finds what it could not reconcile.
+// settle adjusts values that nobody wrote to those that somebody did, as the package comment says. What it cannot
+// reconcile is found by [checker.all].
 func (l loader) settle() {
 	if format, _ := endingFormat(l.cfg.Output.Path); format != "" && !l.written("output.format") {
 		l.cfg.Output.Format, l.origins["output.format"] = format, Origin{Source: fromFollows, Name: "output.path"}
@@ -225,7 +223,7 @@ func (l loader) settle() {
 	for _, chain := range ordered {
 		l.settleOrder(chain)
 	}
-	// Rules for hosts come last: they take over what has settled above.
+	// Rules for hosts come last: they inherit values adjusted above.
 	for i := range l.cfg.Hosts {
 		path := document.Item(hostsPath, i) + "."
 		for _, key := range hostKeys {
@@ -238,20 +236,20 @@ func (l loader) settle() {
 	}
 }
 
-// ordered are settings that must not fall.
+// ordered are chains of settings whose values must not decrease.
 var ordered = [][]string{
 	{"ratelimit.min_rps", "ratelimit.initial_rps", "ratelimit.max_rps"},
 	{"ratelimit.retry_base_delay", "ratelimit.retry_max_delay"},
 }
 
-// hostOrder is such a chain in a rule for hosts.
+// hostOrder returns such a chain for a rule for hosts.
 func hostOrder(i int) []string {
 	path := document.Item(hostsPath, i) + "."
 	return []string{path + "min_rps", path + "initial_rps", path + "max_rps"}
 }
 
-// settleOrder clamps each value that nobody wrote between its nearest written neighbours. Clamping keeps
-// the order the defaults have among themselves.
+// settleOrder clamps each value that nobody wrote between its nearest written neighbors. Clamping keeps the order that
+// the defaults have among themselves.
 func (l loader) settleOrder(chain []string) {
 	for i, path := range chain {
 		if l.written(path) {

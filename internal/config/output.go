@@ -18,7 +18,7 @@ import (
 
 var recordParts = []string{"text", "main-text", "markdown", "metadata", "body", "no-links", "no-digest"}
 
-// Has reports whether records have a part: text, main-text, markdown, metadata, body, links or digest.
+// Has reports whether records contain a part: text, main-text, markdown, metadata, body, links or digest.
 func (o *Output) Has(part string) bool {
 	if no := negation + part; slices.Contains(recordParts, no) {
 		return !slices.Contains(o.Record, no)
@@ -70,33 +70,33 @@ func (c checker) archives() {
 	}
 }
 
-// endingFormat is the format that the name of a file says by its ending, and that ending; empty
-// if it says none. A list of URLs is called .txt, as in the directory of an output.
+// endingFormat returns the format that the ending of a file name indicates, and the ending; the format is empty if
+// there is none. A list of URLs has the ending .txt, as in the directory of an output.
 func endingFormat(path string) (format, ending string) {
 	ending = filepath.Ext(strings.TrimSuffix(strings.ToLower(path), ".gz"))
 	return string(sink.ByEnding(ending).Format), ending
 }
 
-// Compressed reports whether the records are compressed with gzip, as the name of their file says.
+// Compressed reports whether the records are compressed with gzip, according to the name of their file.
 func (o *Output) Compressed() bool { return strings.HasSuffix(strings.ToLower(o.Path), ".gz") }
 
-// OneArchive reports whether the records are one archive, and not several in a directory, as
-// the name of their file says.
+// OneArchive reports whether the records are a single archive, according to the name of their file, and not several in
+// a directory.
 func (o *Output) OneArchive() bool {
 	format, _ := endingFormat(o.Path)
 	return o.Format == "warc" && format == "warc"
 }
 
-// unwritten are the endings of what this program does not write, and whether that is another
-// compression, which no format goes with.
+// unwritten are endings of formats that this program does not write. The value is true for a kind of compression, which
+// contradicts every format.
 var unwritten = map[string]bool{
 	".zst": true, ".bz2": true, ".xz": true, ".br": true, ".lz4": true, ".zip": true, ".7z": true, ".tgz": true,
 	".tsv": false, ".xml": false, ".yaml": false, ".yml": false, ".html": false, ".parquet": false,
 	".db": false, ".sqlite": false, ".xls": false, ".xlsx": false, ".wacz": false, ".cdxj": false,
 }
 
-// checkEnding reports a file whose name says another format than that which was asked for. What
-// an earlier run wrote stays as it is.
+// ending reports a file whose name indicates another format than the one set. The file of an earlier run is accepted as
+// it is.
 func (c checker) ending() {
 	o := &c.cfg.Output
 	path, given := c.origins["output.path"], c.origins["output.format"]
@@ -108,7 +108,7 @@ func (c checker) ending() {
 	compression, foreign := unwritten[ending]
 	written := given.rank() > least
 	switch {
-	case format != "" && format != o.Format && written && (ending != ".txt" || o.Format == "warc"): // records of any format are a text
+	case format != "" && format != o.Format && written && (ending != ".txt" || o.Format == "warc"): // records of any format may be called .txt
 		c.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", document.Quote(o.Format), ending, document.Quote(o.Path), c.place("output.path"), format)
 	case format == "" && foreign && (compression || !written):
 		c.report("output.path", path, "%s: nothing is written as %s; end the name in %s, with .gz behind that to compress", document.Quote(o.Path), ending, sink.EndingList(" or "))
@@ -121,17 +121,18 @@ func (c checker) ending() {
 	}
 }
 
-// fieldsPath is the list of rules for fields, and for items. In a file those for items are in groups of their own.
+// fieldsPath is the list of rules for fields and items. In a file the rules for items are in groups of their own, at
+// itemsPath.
 const (
 	fieldsPath = "extract.fields"
 	itemsPath  = "extract.items"
 )
 
-// Names are the names of the fields of pages, each once, in the order of their first rules.
+// Names returns the names of the fields of pages, each once, in the order of their first rules.
 func (e *Extract) Names() []string {
 	var names []string
 	rules, err := e.Rules()
-	if err != nil { // Validate has said what is wrong
+	if err != nil { // Validate reports what is wrong
 		return nil
 	}
 	for _, r := range rules.Page {
@@ -142,7 +143,7 @@ func (e *Extract) Names() []string {
 	return names
 }
 
-// Rules are those of Fields, for pages and for items.
+// Rules returns the parsed rules of Fields, for pages and for items.
 func (e *Extract) Rules() (*items.Rules, error) { return items.Parse(e.Fields) }
 
 func checkRule(s string) error {
@@ -156,7 +157,7 @@ func checkRule(s string) error {
 func (c checker) rules() {
 	e := &c.cfg.Extract
 	if c.bad[fieldsPath] || slices.ContainsFunc(e.Fields, func(s string) bool { return checkRule(s) != nil }) {
-		return // which is told line by line
+		return // wrong rules are reported one by one
 	}
 	rules, err := e.Rules()
 	spec := sink.Format(c.cfg.Output.Format).Spec()
@@ -175,7 +176,8 @@ func (c checker) rules() {
 	}
 }
 
-// itemGroup makes lines of the rules for items by name: a group of item, match, fields and next, or a list of them.
+// itemGroup converts the rules for items by name into lines. Each is a group of item, match, fields and next, or a list
+// of such groups.
 func (f *fileWalk) itemGroup(n document.Node) {
 	if n.Kind != document.Map {
 		f.report(itemsPath, f.origin(n.Line), `is %s; give names of items, each with "item: css:.product", fields and what else there is`, n.Kind)
@@ -248,7 +250,7 @@ func (f *fileWalk) oneItem(name string, n document.Node) {
 	}
 }
 
-// ParseField reads a rule of [Extract].Fields. The error says what to write, everything that is wrong at once.
+// ParseField parses a rule of [Extract].Fields. The error says what to write, about everything that is wrong at once.
 func ParseField(s string) (pagefields.Rule, error) {
 	if err := printable(s); err != nil {
 		return pagefields.Rule{}, err
@@ -264,8 +266,8 @@ func onOneLine(err error) error {
 	return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// fieldGroup makes a list of rules by name: a rule, or a list of them, each in a line without its name or in
-// parts. It reports false if one of them is none.
+// fieldGroup converts rules by name into a list. Each value is a rule or a list of rules, and each rule is a line
+// without its name, or a group of its parts. It reports false if one of them is no rule.
 func (f *fileWalk) fieldGroup(n document.Node) (list document.Node, ok bool) {
 	list, ok = document.Node{Line: n.Line, Kind: document.List}, true
 	for _, e := range f.unique(fieldsPath, n) {
@@ -285,7 +287,7 @@ func (f *fileWalk) fieldGroup(n document.Node) (list document.Node, ok bool) {
 	return list, ok
 }
 
-// fieldText is a rule in a line, made of what a file has for it.
+// fieldText returns a rule as a line, made from its form in a file.
 func fieldText(name string, n document.Node) (string, error) {
 	switch {
 	case n.Single():
@@ -304,7 +306,7 @@ func fieldText(name string, n document.Node) (string, error) {
 		case *to != "" || !e.Value.Single():
 			return "", fmt.Errorf("has not one text for %s", e.Key)
 		}
-		*to = strings.Join(strings.Fields(e.Value.Text), " ") // of several lines, as YAML may have it
+		*to = strings.Join(strings.Fields(e.Value.Text), " ") // YAML texts may have several lines
 	}
 	var errType, errAll error
 	if *texts["type"] != "" {

@@ -9,13 +9,13 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// Origin is where a value was written. The zero Origin is unknown: the value was set by a program.
+// Origin says where a value was written. The zero Origin means that it is unknown: a program has set the value.
 type Origin struct {
 	Source string // default, follows, state, file, env or flag
-	// Name is the state's directory, the file, the variable, the flag with its dashes, or the path that the
-	// value follows. Empty for a default.
+	// Name is the directory of the state, the file, the variable, the flag with its dashes, or the path that the value
+	// follows. Empty for a default.
 	Name string
-	Line int // the line of the file, from 1. Zero: not known, or no file.
+	Line int // line in the file, from 1; zero means unknown, or no file
 }
 
 // The sources, in the order of the layers.
@@ -32,11 +32,11 @@ func (o Origin) rank() int {
 	return slices.Index([]string{"", fromDefault, fromFollows, fromState, fromFile, fromEnv, fromFlag}, o.Source)
 }
 
-// written reports whether a user wrote the value, so that nothing may move it. A value
-// that a program set counts: nobody knows it for a default.
+// written reports whether a user wrote the value, so that it must not be adjusted. A value that a program set counts as
+// written, as it may not be a default.
 func (o Origin) written() bool { return o.Source != fromDefault && o.Source != fromFollows }
 
-// String is the origin as it is printed: "file crawl.yaml:12", "flag --rate".
+// String returns the origin as it is printed: "file crawl.yaml:12", "flag --rate".
 func (o Origin) String() string {
 	s := o.Source
 	if o.Name != "" {
@@ -45,7 +45,7 @@ func (o Origin) String() string {
 	if o.Line > 0 {
 		s += ":" + strconv.Itoa(o.Line)
 	}
-	if printable(s) != nil { // a file may be named anything, a comment is one line
+	if printable(s) != nil { // a file name may contain anything, but a comment is one line
 		return strconv.QuoteToASCII(s)
 	}
 	return s
@@ -53,12 +53,12 @@ func (o Origin) String() string {
 
 // Problem is one thing that is wrong with a configuration.
 type Problem struct {
-	Path   string // the setting, "hosts[2].max_rps". Empty: the file as a whole.
+	Path   string // path of the setting, such as "hosts[2].max_rps"; empty means the file as a whole
 	Origin Origin // where the value was written
 	// Text says what is wrong and what to write instead.
 	Text string
 
-	cause error // of a file that could not be read
+	cause error // error about a file that could not be read
 }
 
 func (p Problem) Error() string {
@@ -72,14 +72,15 @@ func (p Problem) Error() string {
 	return s
 }
 
-// Unwrap is the error of the file system, if that is the problem, so that a caller
-// can tell a missing file from a wrong one.
+// Unwrap returns the error of the file system, if that is the problem, so that a caller can distinguish a missing file
+// from a wrong one.
 func (p Problem) Unwrap() error { return p.cause }
 
-// Problems are everything that is wrong, sorted by path.
+// Problems is everything that is wrong, sorted by path.
 type Problems = document.Problems[Problem]
 
-// sortProblems orders by path, and rules and items of lists by line, so that the same mistakes always read the same.
+// sortProblems sorts by path, and rules and items of lists by line, so that the same mistakes always give the same
+// text.
 func sortProblems(ps Problems) {
 	list := func(path string) string {
 		before, _, _ := strings.Cut(path, "[")

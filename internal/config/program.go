@@ -8,15 +8,16 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// A Go program has settings in structs of its own, whose fields name theirs by a tag: `set:"fetch.timeout"`. In those
-// the zero value is the default of each setting, a number below zero is a setting of zero, and a bool is the opposite
-// of a setting that is true by default. The package crawl has such structs; they are generated, see [WriteProgram].
+// A Go program has settings in structs of its own, whose fields name the settings with a tag: `set:"fetch.timeout"`. In
+// these structs the zero value means the default of each setting, a number below zero means a setting of zero, and a
+// bool is the opposite of a setting that is true by default. The package crawl has such structs; they are generated,
+// see [WriteProgram].
 
 const tagName = "set"
 
-// FromProgram is the configuration of a program's structs, and what is worth telling about it. Settings that it leaves
-// out move next to those that it does not, as with [Load]. The error is a [Problems]. Paths and texts name the fields,
-// behind the name root.
+// FromProgram returns the configuration that a program's structs describe, and warnings. Settings that are left out are
+// adjusted to those that are not, as with [Load]. The error is a [Problems]. Paths and texts name the fields, with the
+// name root in front.
 func FromProgram(root string, options any) (c Config, warnings []string, err error) {
 	l := loader{newTree(Default())}
 	for _, f := range fields() {
@@ -43,12 +44,12 @@ func FromProgram(root string, options any) (c Config, warnings []string, err err
 	return l.cfg, warnings, nil
 }
 
-// takeProgram stores what the fields of a struct say, whose paths begin with base.
+// takeProgram stores the values of a struct's fields, whose paths begin with base.
 func (l loader) takeProgram(base string, v reflect.Value) {
 	for i := range v.NumField() {
 		field, tag := v.Field(i), v.Type().Field(i).Tag.Get(tagName)
 		switch {
-		case tag == hostsPath && field.Len() == 0: // as is the default
+		case tag == hostsPath && field.Len() == 0: // empty is the default
 		case tag == hostsPath:
 			l.cfg.Hosts, l.origins[hostsPath] = make([]Host, field.Len()), Origin{}
 			for i := range field.Len() {
@@ -80,11 +81,11 @@ func (l loader) takeValue(path string, v reflect.Value) {
 	l.origins[path] = Origin{}
 }
 
-// zeroAllowed reports whether zero is a value of a number, and not just the absence of one.
+// zeroAllowed reports whether zero is a valid value of a number, and does not just mean that none is given.
 func (f *field) zeroAllowed() bool { return f.zero != "" || f.inRange(f.bound("0")) == nil }
 
-// ToProgram stores a valid configuration in a program's structs, so that [FromProgram] makes the same of them. Fields
-// without a tag stay as they are.
+// ToProgram stores a valid configuration in a program's structs, so that [FromProgram] returns the same configuration
+// for them. Fields without a tag stay as they are.
 func ToProgram(c *Config, options any) { giveProgram(c, "", reflect.ValueOf(options).Elem()) }
 
 func giveProgram(root any, base string, v reflect.Value) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// programGroups are the structs of a program's settings: those of the sections whose names they have, and of others.
+// programGroups are the structs of a program's settings. Each contains the listed sections and settings.
 var programGroups = []struct{ name, sections, doc string }{
 	{"Scope", "scope robots.follow_nofollow traps sitemaps", "says which of the URLs found belong to the crawl."},
 	{"Politeness", "ratelimit robots", "says how fast requests are sent to a host, and which of its rules are obeyed."},
@@ -21,18 +21,19 @@ var programGroups = []struct{ name, sections, doc string }{
 	{"Traces", "traces", "says where a trace of each URL is sent, by OTLP over HTTP."},
 }
 
-// ofCommand are the settings that a program has other means for, and so no field.
+// ofCommand are the settings that have no field because a program has other means for them.
 var ofCommand = []string{"seeds", "output.path", "output.format", "output.events", "warc.dir", "stats", "listen", "log"}
 
-// programNames are the names of fields that have another name than in [Config], above all those of a setting that is
-// true by default: the field says the opposite.
+// programNames are the fields with another name than in [Config]: above all those of settings that are true by default,
+// as their field says the opposite.
 var programNames = map[string]string{
 	"robots.enabled": "IgnoreRobots", "traps.enabled": "FollowTraps", "traps.report": "ReportTraps", "traps.after": "TrapsAfter",
 	"sitemaps.enabled": "IgnoreSitemaps", "sitemaps.feeds": "IgnoreFeeds", "fetch.conditional": "Unconditional",
 	"warc.host": "HideHost", "duplicates.find": "Duplicates", "ratelimit.retry_max_attempts": "Retries", "state.dir": "StateDir",
 }
 
-// program is the field of a setting in a program's structs: its group, empty for the one around all, and its name.
+// program returns the field of a setting in a program's structs: the name of its group, which is empty for the
+// outermost struct, and its own name.
 func (f *field) program() (group, name string, ok bool) {
 	s := section(f.path)
 	if f.noStruct || slices.Contains(ofCommand, f.path) || slices.Contains(ofCommand, s) {
@@ -52,7 +53,7 @@ func (f *field) program() (group, name string, ok bool) {
 	return group, name, true
 }
 
-// goName is the name of the struct field of a path.
+// goName returns the name of the struct field of a path.
 func goName(typ reflect.Type, path string) (name string) {
 	for part := range strings.SplitSeq(path, ".") {
 		f := typ.Field(places(typ)[strings.ReplaceAll(part, "_", "")])
@@ -61,7 +62,7 @@ func goName(typ reflect.Type, path string) (name string) {
 	return name
 }
 
-// ProgramField is where a program sets a path: "Politeness.MaxRPS". Empty: nowhere.
+// ProgramField returns the field with which a program sets a path, such as "Politeness.MaxRPS"; empty if there is none.
 func ProgramField(path string) string {
 	if base, key, ok := strings.Cut(path, "]."); ok && strings.HasPrefix(base, hostsPath+"[") {
 		return "Politeness.Hosts" + base[len(hostsPath):] + "]." + goPath(key)
@@ -81,7 +82,7 @@ func ProgramField(path string) string {
 	return ""
 }
 
-// withoutItem is the path of a list, given that of an item.
+// withoutItem returns the path of a list, given the path of one of its items.
 func withoutItem(path string) string {
 	if i := strings.LastIndexByte(path, '['); i > 0 && strings.HasSuffix(path, "]") {
 		return path[:i]
@@ -89,7 +90,7 @@ func withoutItem(path string) string {
 	return path
 }
 
-// goPath is the path of a key of a rule in names of fields.
+// goPath returns the path of a rule's key, in names of fields.
 func goPath(key string) string {
 	setting := withoutItem(key)
 	name := goName(reflect.TypeFor[Host](), setting) + key[len(setting):]
@@ -99,11 +100,11 @@ func goPath(key string) string {
 	return name
 }
 
-// mentioned are settings by their paths, flags, and flags in brackets behind the path.
+// mentioned matches settings by their paths, flags, and flags in parentheses behind a path.
 var mentioned = regexp.MustCompile(`\b[a-z]+\.[a-z_]+\b| \(--[a-z-]+\)|--[a-z][a-z-]*[a-z]|\b[a-z]+_[a-z_]+\b`)
 
-// InProgram puts the names of fields in the place of those of settings and flags. Root and a dot stand before them
-// unless it is empty.
+// InProgram replaces the names of settings and flags in a text by those of fields, with root and a dot in front unless
+// root is empty.
 func InProgram(root, text string) string {
 	return mentioned.ReplaceAllStringFunc(text, func(word string) string {
 		name := ""
@@ -131,7 +132,7 @@ func InProgram(root, text string) string {
 	})
 }
 
-// ofLeaf is the only row whose path ends so; nil if there is none, or are several.
+// ofLeaf returns the only row whose path ends with that name; nil if there is none or several.
 func ofLeaf(name string) (found *field) {
 	rows := fields()
 	for i := range rows {
@@ -146,7 +147,7 @@ func ofLeaf(name string) (found *field) {
 	return found
 }
 
-// ofFlag is the row of a flag; nil if it has none.
+// ofFlag returns the row of a flag; nil if there is none.
 func ofFlag(name string) *field {
 	rows := fields()
 	for i := range rows {

@@ -3,14 +3,14 @@ package config
 import (
 	"bufio"
 	"cmp"
-	_ "embed" // of the manual
+	_ "embed" // for the manual
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 )
 
-// What the tables of the manual do not say by themselves.
+// Text of the manual besides its tables.
 var (
 	//go:embed manual/preamble.md
 	preamble string
@@ -22,9 +22,9 @@ var (
 	policyTable string
 )
 
-// Reference writes the manual of all settings in Markdown. The error is that of w.
+// Reference writes the manual of all settings as Markdown. The error is that of w.
 func Reference(w io.Writer) error {
-	b := bufio.NewWriter(w) // keeps the first error until Flush
+	b := bufio.NewWriter(w) // Flush returns the first error
 	_, _ = b.WriteString(preamble)
 	last := "-" // no section has this name, so that the first one gets its heading too
 	for _, f := range fields() {
@@ -87,7 +87,7 @@ func (f *field) bounds() string {
 		return ""
 	}
 	s := f.min + " to " + f.max
-	// The units of the other kinds are written with the bounds or named by the kind.
+	// The units of other kinds are part of the bounds, or follow from the kind.
 	if f.kind == kindInt && f.unit != "" {
 		s += " " + f.unit
 	}
@@ -97,8 +97,8 @@ func (f *field) bounds() string {
 	return s
 }
 
-// flagText lists the ways to give the flag: of a switch only the one that changes
-// something, of others every spelling.
+// flagText lists the ways to give the flag: for a switch only the one that changes the default, for others every
+// spelling.
 func (f *field) flagText() string {
 	if f.flag == "" {
 		return ""

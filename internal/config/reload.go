@@ -11,22 +11,22 @@ import (
 
 const hostsPath = "hosts"
 
-// Change is a setting that has another value in another configuration.
+// Change is a setting that differs between two configurations.
 type Change struct {
-	Path string // "ratelimit.max_rps", "hosts[2].min_delay", or "hosts" for the rules as a list
+	Path string // such as "ratelimit.max_rps", "hosts[2].min_delay", or "hosts" for the rules as a list
 	Was  string // as a file would have it; credentials are redacted
 	Is   string
-	Live bool // it may change while a crawl runs
+	Live bool // may change while a crawl runs
 
-	rule int    // of a key of a rule: which, from 1
-	key  string // of what it is in
+	rule int    // for a key of a rule: the number of the rule, from 1
+	key  string // path of the setting, within the rule if it is in one
 }
 
 func (c Change) String() string { return fmt.Sprintf("%s: %s → %s", c.Path, c.Was, c.Is) }
 
-// Diff lists the settings that differ, in the order of the manual. Of rules for hosts it names the keys, if both have
-// rules for the same hosts in the same order; otherwise it is the list that differs. Rules with a cap, a quota or a
-// bound in flight are counted by, so those keys are not live, nor is a list with one of them.
+// Diff lists the settings that differ, in the order of the manual. Of rules for hosts it lists the keys if both
+// configurations have rules for the same hosts in the same order; otherwise it lists the rules as one change. Caps,
+// quotas and bounds in flight have counters, so these keys are not live, and neither is a list with one of them.
 func Diff(was, is *Config) []Change {
 	var changes []Change
 	for _, f := range fields() {
@@ -77,7 +77,7 @@ func diffHosts(was, is []Host) []Change {
 	return changes
 }
 
-// counted reports whether something is kept count of under a rule, or built at the start.
+// counted reports whether a rule has counters, or parts that are built at the start.
 func (h Host) counted() bool {
 	return h.MaxInFlight > 0 || !h.Cap.IsZero() || !h.Quota.IsZero() || h.HasAccess()
 }
@@ -90,9 +90,9 @@ func matches(hosts []Host) string {
 	return "[" + strings.Join(names, ", ") + "]"
 }
 
-// Update is what a running crawl goes on with when its configuration is read again: was, with the values of is for
-// what may change while it runs. Applied are those changes, and refused the others, whose old values stay. The error
-// is that of a combination which [Config.Validate] refuses.
+// Update returns the configuration with which a running crawl continues when its configuration is read again: was, with
+// the values of is for settings that may change while it runs. Applied lists those changes, and refused the others,
+// whose old values stay. An error means that [Config.Validate] rejects the combination.
 func Update(was, is *Config) (now Config, applied, refused []Change, err error) {
 	now = *was
 	now.Hosts = slices.Clone(was.Hosts)

@@ -10,25 +10,24 @@ import (
 )
 
 const (
-	// resiliencePath stands for the policies as a whole. They are no rows of the table:
-	// package binder has one of its own, by which it also reads the documents of clients.
+	// resiliencePath is the path of the policies as a whole. They are no rows of the table: package binder has a table
+	// of its own, with which it also reads the documents of clients.
 	resiliencePath = "resilience"
-	// resilienceRoot is the name of the section in such a document, which may be pasted
-	// into a configuration as it is.
+	// resilienceRoot is the name of the section in such a document, which may be pasted into a configuration as it is.
 	resilienceRoot = "Resilience"
 
 	circuitKey = "circuit_breaker"
 )
 
-// circuitSettings are the settings that keys of a circuit breaker are other names for: every host has a
-// circuit there, and one more around all hosts would let one that fails hold up the others.
+// circuitSettings maps keys of a circuit breaker to the settings that they are other names for. Every host has a
+// circuit breaker of its own; one around all hosts would let a failing host block the others.
 var circuitSettings = map[string]string{
 	"failure_threshold": "ratelimit.consecutive_fail_threshold",
 	"success_threshold": "ratelimit.half_open_probes",
 	"break_seconds":     "ratelimit.open_state_duration",
 }
 
-// policies takes in the section, after the rest of the file.
+// policies reads the section, after the rest of the file.
 func (f *fileWalk) policies(e document.Entry) {
 	m, err := binder.LoadNode(resiliencePath, e.Value)
 	if ps, ok := errors.AsType[binder.Problems](err); ok {
@@ -50,7 +49,7 @@ func (f *fileWalk) policies(e document.Entry) {
 func (f *fileWalk) circuit(n document.Node) {
 	for _, e := range n.Keys {
 		switch document.Snake(e.Key) {
-		case resiliencePath: // the optional name around all
+		case resiliencePath: // the optional outermost key
 			f.circuit(e.Value)
 		case circuitKey:
 			for _, key := range e.Value.Keys {
@@ -75,7 +74,7 @@ func (f *fileWalk) circuitSetting(path, key string, n document.Node) {
 	}
 }
 
-// checkPolicies refuses what a crawl has not, and a client may have.
+// policies reports policies that a crawl does not have, although a client may.
 func (c checker) policies() {
 	m := c.cfg.Resilience
 	if m == nil {
@@ -106,7 +105,7 @@ func policyTree(m *binder.Model) document.Node {
 			return rename(root.Keys[0].Value)
 		}
 	}
-	panic(fmt.Sprintf("config: a model that cannot be written: %v", err)) // it writes what it loads
+	panic(fmt.Sprintf("config: a model that cannot be written: %v", err)) // this cannot happen: the model was loaded
 }
 
 func rename(n document.Node) document.Node {
@@ -117,8 +116,8 @@ func rename(n document.Node) document.Node {
 	return n
 }
 
-// diffPolicies tells of policies that differ. They are built at the start and hold what is under way, so
-// that they are not live.
+// diffPolicies returns the difference of policies. They are built at the start and hold requests in flight, so they are
+// not live.
 func diffPolicies(was, is *binder.Model) []Change {
 	if reflect.DeepEqual(was, is) {
 		return nil

@@ -7,15 +7,15 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// gone is a setting that there was, by the names it had.
+// gone is a retired setting, with the names that it had.
 type gone struct {
 	path    string
-	flags   string // by space; with letters
-	instead string // empty: the default decides
-	became  string // for a crawl that was begun with it, "VALUE=WORD": the word to add for that value; "*=" is any
+	flags   string // separated by spaces, including single letters
+	instead string // empty means that the default applies
+	became  string // for a crawl that was begun with it, "VALUE=WORD": the word to add for that value; "*=": any value
 }
 
-// goneSettings are errors that say what to write in their place, for each layer alike.
+// goneSettings are the retired settings. Each is an error that says what to write instead, in every layer.
 var goneSettings = []gone{
 	{"output.text", "text no-text", "output.record (--record text)", "true=text"},
 	{"output.links", "links no-links", "output.record (--record no-links)", "false=no-links"},
@@ -64,8 +64,8 @@ func (g *gone) successor() string {
 	return strings.TrimSuffix(name, ",")
 }
 
-// carry notes what a setting that a saved crawl still has says in words of its successor. Where it has
-// none, or the value says nothing there, the default decides.
+// carry translates a retired setting of a saved crawl to its successor. If there is no successor, or the value has no
+// meaning for it, the default applies.
 func (f *fileWalk) carry(g *gone, n document.Node) {
 	value, word, _ := strings.Cut(g.became, "=")
 	items := n.Items
@@ -112,8 +112,8 @@ func retired(name string) *gone {
 	return nil
 }
 
-// RetiredFlag says what to write in place of a flag that there was, its name or letter; it is
-// a sentence without its subject, and empty if there was none.
+// RetiredFlag says what to write instead of a former flag, given its name or letter. The result is a sentence without
+// its subject, and empty if there was no such flag.
 func RetiredFlag(name string) string {
 	for i := range goneSettings {
 		for old := range strings.FieldsSeq(goneSettings[i].flags) {

@@ -12,11 +12,11 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// A crawl that is resumed goes on with the settings it was begun with, and what the user gives now is stronger.
+// A resumed crawl continues with the settings it was begun with; what the user sets now is stronger.
 
-// Save writes the configuration as a file that [Load] reads back to the same values,
-// credentials as they are: what it is written to must be for its owner alone. Overwrite is
-// left out, because nobody wants it said again by accident. The error is that of w.
+// Save writes the configuration as a file that [Load] reads back to the same values, including credentials: only the
+// owner should be able to read the destination. Overwrite is left out, because it must not be repeated by accident. The
+// error is that of w.
 func (c Config) Save(w io.Writer) error {
 	c.Output.Overwrite = false
 	return writeYAML(w, c.document(true), nil)
@@ -59,8 +59,8 @@ func (l loader) replaceHosts(rules []Host) {
 	maps.DeleteFunc(l.origins, func(path string, _ Origin) bool { return strings.HasPrefix(path, hostsPath+"[") })
 }
 
-// relax finds the saved values that nobody need have written, because they follow from the others: they
-// may move again.
+// relax finds saved values that need not have been written, because they follow from the others, and makes them
+// adjustable again.
 func (l loader) relax() {
 	for _, path := range slices.Concat(ordered...) {
 		was, before := l.get(path), maps.Clone(l.origins)
@@ -77,7 +77,7 @@ func (l loader) relax() {
 		}
 	}
 	for i := range l.cfg.Hosts {
-		for _, key := range hostKeys { // what a rule had from ratelimit it takes from there again
+		for _, key := range hostKeys { // values that a rule has inherited from ratelimit are inherited again
 			if path := document.Item(hostsPath, i) + "." + key; l.get(path) == l.get(inherit(key)) {
 				delete(l.origins, path)
 			}
@@ -93,14 +93,14 @@ func (c checker) saved(saved *Config) {
 	}
 }
 
-// SaveIn is what [Config.Save] writes, with the names of files as the state in a directory keeps them.
+// SaveIn returns what [Config.Save] writes, with file names as the state in a directory keeps them.
 func (c Config) SaveIn(dir string) (string, error) {
 	var b strings.Builder
 	err := mapPaths(c, func(path string) string { return relativeTo(dir, path) }).Save(&b)
 	return b.String(), err
 }
 
-// LoadSaved reads what [Config.SaveIn] wrote for the state in a directory.
+// LoadSaved reads what [Config.SaveIn] returned for the state in a directory.
 func LoadSaved(dir, text string) (Config, error) {
 	loaded, err := Load(Sources{File: "settings.yaml", Reader: strings.NewReader(text), SavedIn: dir})
 	if err != nil {
@@ -119,7 +119,7 @@ func mapPaths(s Config, name func(string) string) Config {
 			}
 			v := at(root, rows[i].path)
 			if rows[i].kind == kindList {
-				files := slices.Clone(v.Interface().([]string)) // others may share what was loaded
+				files := slices.Clone(v.Interface().([]string)) // others may share the loaded slice
 				for i := range files {
 					files[i] = renamed(files[i], name)
 				}
@@ -139,7 +139,7 @@ func mapPaths(s Config, name func(string) string) Config {
 	return s
 }
 
-// renamedLogin renames the file of a login among credentials.
+// renamedLogin renames the file of a login in a list of credentials.
 func renamedLogin(items []string, name func(string) string) []string {
 	items = slices.Clone(items)
 	for i, item := range items {
@@ -157,13 +157,13 @@ func renamed(path string, name func(string) string) string {
 	return name(path)
 }
 
-// relativeTo is a path as the settings in a state have it: relative to the directory for what is in there,
-// so that it may be moved, and absolute for the rest, so that a crawl can be resumed from anywhere.
+// relativeTo returns a path as the settings in a state have it: relative to the directory if it is inside, so that the
+// directory may be moved, and absolute otherwise, so that a crawl can be resumed from anywhere.
 func relativeTo(dir, path string) string {
 	absolute, err := filepath.Abs(path)
 	home, errHome := filepath.Abs(dir)
 	if err != nil || errHome != nil {
-		return path // there is no working directory, and nothing better
+		return path // without a working directory there is nothing better
 	}
 	if rel, err := filepath.Rel(home, absolute); err == nil && filepath.IsLocal(rel) {
 		return rel

@@ -8,23 +8,23 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// tree is a configuration, where its values came from, and what is wrong with it.
+// tree is a configuration, where its values come from, and what is wrong with it.
 type tree struct {
 	cfg      Config
 	origins  map[string]Origin
-	bad      map[string]bool // paths that were reported
+	bad      map[string]bool // paths with a reported problem
 	problems Problems
-	more     int // problems beyond problemsMax
+	more     int // number of problems beyond problemsMax
 	warnings []string
 }
 
-// newTree starts from c; the caller says where its values came from.
+// newTree returns a tree with c; the caller must set the origins of its values.
 func newTree(c Config) *tree {
 	return &tree{cfg: c, origins: map[string]Origin{}, bad: map[string]bool{}}
 }
 
-// tableOf is the rows that a path is one of, and what stands before the paths in them: nothing, or the
-// path of a rule for hosts.
+// tableOf returns the rows among which a path is, and the prefix of the path in front of theirs: empty, or the path of
+// a rule for hosts.
 func tableOf(path string) (rows []field, base string) {
 	if strings.HasPrefix(path, hostsPath+"[") {
 		return hostFields(), path[:strings.IndexByte(path, ']')+1]
@@ -57,7 +57,7 @@ func (t *tree) number(path string) float64 {
 
 func (t *tree) show(path string) string { return row(path).format(t.get(path)) }
 
-// place is where the value of a path was written, in brackets; empty if that is not known.
+// place returns where the value of a path was written, in brackets; empty if that is unknown.
 func (t *tree) place(path string) string {
 	if o := t.origins[path]; o.Source != "" {
 		return " [" + o.String() + "]"
@@ -65,16 +65,15 @@ func (t *tree) place(path string) string {
 	return ""
 }
 
-// written reports whether a user wrote the value, so that nothing may move it. A value
-// that a program set counts: nobody knows it for a default.
+// written reports whether a user wrote the value, so that it must not be adjusted. A value that a program set counts as
+// written, as it may not be a default.
 func (t *tree) written(path string) bool { return t.origins[path].written() }
 
-// problemsMax is how many problems are kept. Nobody mends more in one go, and a large
-// file of rubbish must not become a larger message.
+// problemsMax is how many problems are kept. Nobody fixes more in one go, and a large file of garbage must not cause a
+// larger message.
 const problemsMax = 100
 
-// report notes a problem and marks its path as bad, so that the same value is not
-// reported again for what follows from it.
+// report records a problem and marks its path as bad, so that consequences of the same value are not reported again.
 func (t *tree) report(path string, o Origin, format string, args ...any) {
 	t.bad[path] = true
 	if len(t.problems) >= problemsMax {
@@ -84,7 +83,7 @@ func (t *tree) report(path string, o Origin, format string, args ...any) {
 	t.problems = append(t.problems, Problem{Path: path, Origin: o, Text: fmt.Sprintf(format, args...)})
 }
 
-// wrong is report for a value where it was written.
+// wrong reports a problem with a value, at the place where it was written.
 func (t *tree) wrong(path, format string, args ...any) {
 	t.report(path, t.origins[path], format, args...)
 }
@@ -97,15 +96,15 @@ func (t *tree) err() error {
 	if len(t.problems) == 0 {
 		return nil
 	}
-	sortProblems(t.problems) // before the last line, which has no path and would come first
+	sortProblems(t.problems) // sort before adding the last line, which has no path and would come first
 	if t.more > 0 {
 		t.problems = append(t.problems, Problem{Text: fmt.Sprintf("and %d more", t.more)})
 	}
 	return t.problems
 }
 
-// names are the paths of settings and sections beside a path. Sections count as names too: a slip in one of
-// them hides all that is below it.
+// names returns the paths of the settings and sections in the same table as a path. Sections count too, as a misspelled
+// section hides all settings in it.
 func names(path string) []string {
 	var known []string
 	rows, base := tableOf(path)

@@ -7,15 +7,15 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// Validate checks a configuration that a program made or changed, by the same rules as [Load] but moving nothing:
-// what contradicts is an error. It returns nil or [Problems].
+// Validate checks a configuration that a program made or changed, by the same rules as [Load], but adjusts nothing: a
+// contradiction is an error. It returns nil or [Problems].
 func (c Config) Validate() error {
 	t := newTree(c)
 	checker{t}.all()
 	return t.err()
 }
 
-// checker holds a whole tree against the table, and its parts against each other.
+// checker checks a whole tree against the table, and its parts against each other.
 type checker struct{ *tree }
 
 func (c checker) all() {
@@ -41,7 +41,7 @@ func (c checker) all() {
 	c.render()
 }
 
-// render refuses what only rendered pages have, of a crawl that renders none.
+// render reports settings for rendered pages in a crawl that renders none.
 func (c checker) render() {
 	r := &c.cfg.Render
 	for path, given := range map[string]bool{"render.steps": len(r.Steps) > 0, "render.screenshot": r.Screenshot != ""} {
@@ -54,10 +54,10 @@ func (c checker) render() {
 	}
 }
 
-// check holds one value against its row. What was reported when it was read stays the only report.
+// check checks one value against its row. A problem that was reported when the value was read is not reported again.
 func (c checker) check(path string) {
 	if c.bad[path] || c.origins[path].Source == fromFollows {
-		return // a value that follows another is right if that one is
+		return // a value that follows another is correct if the other is
 	}
 	f, v := row(path), c.get(path)
 	if items, ok := v.([]string); ok {
@@ -75,8 +75,8 @@ func (c checker) check(path string) {
 		}
 		return
 	}
-	// A value out of range is not looked at further: 0 shards are too few, and that
-	// they are no power of two helps nobody.
+	// A value out of range is not checked further: 0 shards are too few, and that
+	// they are no power of two does not help anybody.
 	if err := f.inRange(v); err != nil {
 		c.reportIf(path, err)
 		return
@@ -96,10 +96,10 @@ func (c checker) reportIf(path string, err error) {
 	}
 }
 
-// order reports pairs that fall. Only written values can: the others moved.
+// order reports pairs that are in the wrong order. Only written values can be, since others are adjusted.
 func (c checker) order(chain []string) {
 	for i, a := range chain {
-		for _, b := range chain[i+1:] { // pairs, for the one between may not be written
+		for _, b := range chain[i+1:] { // all pairs, as a value between them may not be written
 			if !c.bad[a] && !c.bad[b] && c.written(a) && c.written(b) && c.number(a) > c.number(b) {
 				c.wrong(a, "%s is above %s, which is %s%s; lower %s or raise %s", c.show(a), b, c.show(b), c.place(b), handle(a), handle(b))
 			}
@@ -107,7 +107,7 @@ func (c checker) order(chain []string) {
 	}
 }
 
-// handle is what a user would change: the flag of a setting where there is one, else its path.
+// handle returns what a user would change: the flag of a setting if it has one, otherwise its path.
 func handle(path string) string {
 	if f := row(path); f.flag != "" {
 		return "--" + f.flag
@@ -115,8 +115,8 @@ func handle(path string) string {
 	return path
 }
 
-// hosts checks each rule alone, and that it is not hidden behind an earlier one,
-// as a rule that never applies is a mistake nobody would see.
+// hosts checks each rule, and that it is not covered by an earlier one, as nobody would notice that a rule never
+// applies.
 func (c checker) hosts() {
 	for i := range c.cfg.Hosts {
 		rule, path := &c.cfg.Hosts[i], document.Item(hostsPath, i)
@@ -135,7 +135,7 @@ func (c checker) hosts() {
 	}
 }
 
-// hostRow checks one value of a rule. What a cap lacks is told where the rule begins.
+// hostRow checks one value of a rule. A missing part of a cap is reported at the place where the rule begins.
 func (c checker) hostRow(rule *Host, f *field, path string) {
 	switch {
 	case rule.unset(f) || rule.needless(f) || c.bad[path]:
@@ -146,7 +146,7 @@ func (c checker) hostRow(rule *Host, f *field, path string) {
 	}
 }
 
-// covers reports whether a rule matches all that another does. One without a port matches every port.
+// covers reports whether a rule matches everything that another rule matches. A rule without a port matches every port.
 func covers(rule, other string) bool {
 	if _, port := splitPort(rule); port == "" {
 		other, _ = splitPort(other)
@@ -155,17 +155,17 @@ func covers(rule, other string) bool {
 	return rule == other || wild && strings.HasSuffix(other, below)
 }
 
-// stepsMax is how many steps a window may have. Every host pays for each of them, and
-// a finer window decides no earlier than its samples arrive.
+// stepsMax is how many steps a window may have. Every step takes memory per host, and a finer window does not decide
+// earlier than its samples arrive.
 const stepsMax = 1000
 
-// window checks that the window can be cut into its steps. Nothing moves here: a
-// window that is rounded in silence would make the breaker's figures wrong.
+// window checks that the window is a whole number of steps. Nothing is adjusted here: a silently rounded window would
+// falsify the figures of the breaker.
 func (c checker) window() {
 	const path, other = "ratelimit.stats_window", "ratelimit.stats_bucket"
 	window, step := c.cfg.RateLimit.StatsWindow, c.cfg.RateLimit.StatsBucket
 	switch {
-	case c.bad[path] || c.bad[other]: // a step of zero among them, which cannot divide
+	case c.bad[path] || c.bad[other]: // this includes a step of zero, by which one cannot divide
 	case window%step != 0:
 		c.wrong(path, "%s is not a whole number of %s, which is %s%s; give %s",
 			c.show(path), other, c.show(other), c.place(other), formatDuration(window-window%step+step))
@@ -175,7 +175,7 @@ func (c checker) window() {
 	}
 }
 
-// files reports those that would have the lines of others in them, or be replaced under those who read them.
+// files reports files to which several outputs would be written, or that would be replaced while they are read.
 func (c checker) files() {
 	writers := []string{"output.path", "stats.path", "output.events", "ratelimit.remember"}
 	for i, path := range writers {
@@ -183,7 +183,7 @@ func (c checker) files() {
 		for _, other := range append(writers[:i:i], "seeds.file") {
 			is := c.get(other)
 			seeds, _ := is.([]string)
-			if is != name && !slices.Contains(seeds, name) || name == "" || name == "-" && path != "stats.path" { // another stream than theirs
+			if is != name && !slices.Contains(seeds, name) || name == "" || name == "-" && path != "stats.path" { // standard output and standard input are different streams
 				continue
 			}
 			c.wrong(path, "%s is %s as well%s; change %s or %s", document.Quote(name), other, c.place(other), handle(path), handle(other))
@@ -191,7 +191,7 @@ func (c checker) files() {
 	}
 }
 
-// warnings tells of what is no reason to stop.
+// warnings warns of what is no error.
 func (c checker) warnings() {
 	c.warnOff()
 	c.warnRecord()

@@ -13,11 +13,11 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// A value is one of bool, int64 (int and size), float64 (rate and number), time.Duration, string (text and
+// A value has one of the types bool, int64 (int and size), float64 (rate and number), time.Duration, string (text and
 // choice) and []string.
 
-// parse reads a value as written in any layer. Its error says what is wrong without
-// saying where, and what to write instead where that can be told.
+// parse parses a value as written in any layer. The error says what is wrong, but not where, and if possible what to
+// write instead.
 func (f *field) parse(s string) (any, error) {
 	switch f.kind {
 	case kindBool:
@@ -39,15 +39,15 @@ func (f *field) parse(s string) (any, error) {
 	}
 }
 
-// parseDuration guesses what was meant by a bare number, the commonest mistake, and by
-// days, which Go's durations do not have because not all of them are 24 hours.
+// parseDuration guesses what was meant by a number without a unit, the most common mistake, and by days, which Go's
+// durations do not have because not all days have 24 hours.
 func (f *field) parseDuration(s string) (any, error) {
 	d, err := time.ParseDuration(s)
 	if err == nil {
 		return d, nil
 	}
 	x, numErr := strconv.ParseFloat(s, 64)
-	// No guess for what no duration here could be, below zero or above 68 years.
+	// No guess for numbers that are no duration here: below zero, or above 68 years.
 	if numErr == nil && x > 0 && x <= math.MaxInt32 {
 		return nil, fmt.Errorf(`%s has no unit; write %q for seconds`, s, s+"s")
 	}
@@ -60,7 +60,7 @@ func (f *field) parseDuration(s string) (any, error) {
 	return nil, fmt.Errorf("%s is not a duration; give %s", document.Quote(s), f.want())
 }
 
-// format writes a value so that parse reads it back. Lists are written item by item by their callers.
+// format formats a value so that parse reads it back. Callers format lists item by item.
 func (f *field) format(v any) string {
 	switch v := v.(type) {
 	case bool:
@@ -80,7 +80,7 @@ func (f *field) format(v any) string {
 	return fmt.Sprint(v)
 }
 
-// formatDuration leaves out the zero minutes and seconds of time.Duration's own form: 5m, not 5m0s.
+// formatDuration leaves out the zero minutes and seconds of time.Duration's format: 5m, not 5m0s.
 func formatDuration(d time.Duration) string {
 	s := d.String()
 	if d == 0 {
@@ -95,15 +95,15 @@ func formatDuration(d time.Duration) string {
 	return s
 }
 
-// inRange compares a value with the bounds of its row. NaN can come only from a program,
-// and must be looked for because it is neither below nor above anything.
+// inRange compares a value with the bounds of its row. NaN, which only a program can set, is checked separately because
+// it is neither below nor above anything.
 func (f *field) inRange(v any) error {
 	x, ok := number(v)
 	if !ok || f.min == "" || x == 0 && f.zero != "" {
 		return nil
 	}
-	// Written bounds are parsed each time: a configuration is loaded once, and a table
-	// without a second form of its figures has nothing that could disagree.
+	// Bounds are parsed each time: a configuration is loaded once, and a table
+	// without a second form of its bounds cannot contradict itself.
 	lo, _ := number(f.bound(f.min))
 	hi, _ := number(f.bound(f.max))
 	switch {
@@ -117,7 +117,7 @@ func (f *field) inRange(v any) error {
 	return nil
 }
 
-// bound parses a value of the table itself; that it can is a test's business.
+// bound parses a value of the table itself; a test ensures that this succeeds.
 func (f *field) bound(s string) any {
 	v, err := f.parse(cmp.Or(s, f.empty()))
 	if err != nil {
@@ -136,8 +136,8 @@ func (f *field) empty() string {
 	return ""
 }
 
-// number is the value on a line, exact enough to compare it with a bound: the bounds
-// are far below 2^53, where float64 stops counting.
+// number returns a value as a float64, which is exact enough to compare it with a bound: all bounds are far below 2^53,
+// up to which float64 is exact for integers.
 func number(v any) (float64, bool) {
 	switch v := v.(type) {
 	case int64:

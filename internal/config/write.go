@@ -13,15 +13,15 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// document is the configuration as a file would have it, in the order of the manual. The
-// rules for hosts are written in full, so that they mean the same when they are loaded again.
+// document returns the configuration as a file would have it, in the order of the manual. Rules for hosts are written
+// in full, so that they mean the same when they are loaded again.
 func (c *Config) document(secrets bool) document.Node {
 	root := document.Node{Kind: document.Map}
 	for _, f := range fields() {
 		if f.noStruct {
 			continue
 		}
-		switch section(f.path) { // what stands behind the sections before these
+		switch section(f.path) { // what comes before these sections
 		case "fetch":
 			putOnce(&root, hostsPath, func() document.Node { return rulesNode(c.Hosts, secrets) })
 		case "extract":
@@ -36,7 +36,7 @@ func put(root *document.Node, path string, n document.Node) {
 	at := root
 	if s := section(path); s != "" {
 		putOnce(root, s, func() document.Node { return document.Node{Kind: document.Map} })
-		at = &root.Keys[len(root.Keys)-1].Value // rows of a section stand together
+		at = &root.Keys[len(root.Keys)-1].Value // the rows of a section are adjacent
 	}
 	at.Keys = append(at.Keys, document.Entry{Key: leaf(path), Value: n})
 }
@@ -61,8 +61,9 @@ func rulesNode(rules []Host, secrets bool) document.Node {
 	return list
 }
 
-// node is a value as a file has it. What is neither a number nor a text, such as 10s, is a Scalar: YAML
-// writes it as it stands and JSON as a text. The words of a choice are, unless YAML 1.1 reads a boolean.
+// node returns a value as a file has it. A value that is neither a number nor a text, such as 10s, is a Scalar: YAML
+// writes it without quotes and JSON as a string. Words of a choice are Scalars too, unless YAML 1.1 would read them as
+// booleans.
 func (f *field) node(v any, secrets bool) document.Node {
 	shown := func(text string) document.Node {
 		if !secrets {
@@ -100,8 +101,8 @@ func (f *field) shown(text string) string {
 	return text
 }
 
-// flow writes a node on one line of YAML, or strictly as JSON, where keys and what is neither a number nor a
-// switch are texts. Texts are quoted as JSON quotes them in both, which every YAML reader takes.
+// flow formats a node on one line of YAML or, if strict is set, of JSON, where keys and everything but numbers and
+// booleans are strings. Texts are quoted as in JSON in both cases, which every YAML reader accepts.
 func flow(n document.Node, strict bool) string {
 	var parts []string
 	for _, e := range n.Keys {
@@ -126,36 +127,36 @@ func flow(n document.Node, strict bool) string {
 	return n.Text
 }
 
-// quoteJSON leaves <, > and & readable, which patterns for URLs are full of.
+// quoteJSON quotes a string but leaves <, > and & readable, which are frequent in patterns for URLs.
 func quoteJSON(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // a string always encodes, a Builder never fails
+	_ = enc.Encode(s) // cannot fail for a string and a Builder
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// commentColumn is where origins start, so that they stand in one column behind most
-// values. Longer values push theirs out.
+// commentColumn is the column where origins begin, so that they are aligned behind most values. After longer values
+// they begin later.
 const commentColumn = 44
 
-// WriteYAML writes the configuration as a file that [Load] reads back to the same values, the origin of each behind
-// it as a comment. Credentials are replaced by REDACTED. The error is that of w.
+// WriteYAML writes the configuration as a file that [Load] reads back to the same values, with the origin of each value
+// as a comment behind it. Credentials are replaced by REDACTED. The error is that of w.
 func (l *Loaded) WriteYAML(w io.Writer) error {
 	return writeYAML(w, l.Config.document(false), l.Origins)
 }
 
 func writeYAML(w io.Writer, root document.Node, origins map[string]Origin) error {
-	y := &yamlWriter{w: bufio.NewWriter(w), origins: origins} // keeps the first error until Flush
+	y := &yamlWriter{w: bufio.NewWriter(w), origins: origins} // Flush returns the first error
 	y.group("", "", root)
 	return y.w.Flush()
 }
 
-// yamlWriter lays out the few shapes of the tree by hand.
+// yamlWriter writes the few shapes that the tree has.
 type yamlWriter struct {
 	w       *bufio.Writer
 	origins map[string]Origin
-	dash    string // is written in place of the end of the next indentation
+	dash    string // replaces the end of the next indentation
 }
 
 func (y *yamlWriter) line(indent, text, path string) {
@@ -167,8 +168,8 @@ func (y *yamlWriter) line(indent, text, path string) {
 	_, _ = y.w.WriteString(s + "\n")
 }
 
-// group writes the keys of a map. A list that is not empty has an origin for each item and
-// none for itself; those of rules and policies stand on one line.
+// group writes the keys of a map. A list that is not empty has an origin for each item and none for itself; lists in
+// rules and policies are written on one line.
 func (y *yamlWriter) group(indent, path string, n document.Node) {
 	for _, e := range n.Keys {
 		at := document.Join(path, e.Key)
@@ -194,8 +195,9 @@ func (y *yamlWriter) group(indent, path string, n document.Node) {
 	}
 }
 
-// WriteJSON writes one object: "config" is a file that [Load] reads back to the same values, "origins" has the origin
-// of each by its path, "warnings" are those of Load. Credentials are replaced by REDACTED. The error is that of w.
+// WriteJSON writes one object: "config" is a file that [Load] reads back to the same values, "origins" contains the
+// origin of each value by its path, and "warnings" those of Load. Credentials are replaced by REDACTED. The error is
+// that of w.
 func (l *Loaded) WriteJSON(w io.Writer) error {
 	origins := make(map[string]string, len(l.Origins))
 	for path, o := range l.Origins {
@@ -213,6 +215,6 @@ func (l *Loaded) WriteJSON(w io.Writer) error {
 	return nil
 }
 
-// LogValue is one line for logs, with credentials replaced: a Config handed to slog by
-// itself must not give them away.
+// LogValue returns the configuration on one line, with credentials redacted: a Config that is passed to slog must not
+// reveal them.
 func (c Config) LogValue() slog.Value { return slog.StringValue(flow(c.document(false), true)) }
