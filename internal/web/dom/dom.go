@@ -205,27 +205,26 @@ func Attr(n *html.Node, name string) (string, bool) {
 	return "", false
 }
 
-// Words counts runs of letters and digits. In scripts without spaces two characters count as a word, which is the mean
-// length in Chinese and Japanese.
+// unspaced are the scripts that part no words by spaces.
+var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
+
+// Words counts runs of letters and digits, with their marks, apostrophes and soft hyphens. In scripts without spaces two
+// characters are a word, the mean length in Chinese and Japanese.
 func Words(s string) (n int) {
 	inside, dense := false, 0
 	for _, r := range s {
 		switch {
-		case r < 0x2e80 && (unicode.IsLetter(r) || unicode.IsDigit(r)):
-			if !inside {
-				n++
-			}
-			inside = true
-		case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai):
+		case r >= 0x0e00 && unicode.In(r, unspaced...):
 			dense++
 			inside = false
-		case unicode.IsLetter(r): // including Hangul, which uses spaces
+		case unicode.IsLetter(r) || unicode.IsDigit(r):
 			if !inside {
 				n++
 			}
 			inside = true
+		case inside && (r == '\'' || r == '’' || r == '\u00ad' || r == '\u200c' || r == '\u200d' || r >= 0x300 && unicode.Is(unicode.M, r)):
 		default:
-			inside = r == '\'' || r == '’'
+			inside = false
 		}
 	}
 	return n + (dense+1)/2

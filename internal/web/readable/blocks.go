@@ -68,14 +68,16 @@ func newSplitter(d *dom.Document, found map[*byte]bool) *splitter {
 
 // weight says how much text an element holds.
 type weight struct {
-	found int    // words that Readability found
-	prose int    // words outside of links
-	main  bool   // it is or contains a main element
-	names uint64 // bits of the words of its class and id
+	found int    // words that were found
+	words int    // words
+	prose int    // words that are no links
+	main  bool   // a main element
+	names uint64 // bits of what its class says
 }
 
 func (w *weight) add(v weight) {
 	w.found += v.found
+	w.words += v.words
 	w.prose += v.prose
 	w.main = w.main || v.main
 }
@@ -92,6 +94,7 @@ func (s *splitter) measure(n *html.Node, linked bool, above uint64) (w weight) {
 		switch {
 		case c.Type == html.TextNode:
 			count := dom.Words(c.Data)
+			w.words += count
 			if s.found(c) {
 				w.found += count
 			}
@@ -122,6 +125,14 @@ func (s *splitter) size(w weight) int {
 		return w.prose
 	}
 	return w.found
+}
+
+// half reports whether something holds half of what is no link; of a page of links, half of its words.
+func (s *splitter) half(w weight) bool {
+	if 10*s.total.prose < s.total.words {
+		return 2*w.words >= s.total.words
+	}
+	return 2*w.prose >= s.total.prose
 }
 
 // large reports whether something holds a quarter of the text or more.
@@ -242,7 +253,7 @@ func (s *splitter) marks(n *html.Node, m marks) marks {
 	}
 	w := s.weigh[n]
 	m.inMain = m.inMain || isMain(n)
-	m.aside = m.aside || never(n) || !w.main && 2*w.prose < s.total.prose && aside(n)
+	m.aside = m.aside || never(n) || !w.main && !s.half(w) && aside(n)
 	if s.large(w) {
 		return m
 	}

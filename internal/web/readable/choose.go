@@ -76,7 +76,7 @@ func isListing(blocks []*block, region, found func(*block) bool) bool {
 			}
 		}
 	}
-	return linked >= minFound && linked > 2*paragraphs && 2*read < text
+	return linked >= minFound && linked > 2*paragraphs && 2*read <= text
 }
 
 // markedMain reports whether main elements have a tenth of the words or more.

@@ -73,6 +73,12 @@ func TestListings(t *testing.T) {
 	require.Equal(t, 40, strings.Count(text("<nav><a href=/>Home of all</a></nav><table>"+links+"</table>"), "is hiring"))
 	require.NotContains(t, text("<nav><a href=/>Home of all</a></nav><table>"+links+"</table>"), "Home")
 	require.NotContains(t, text("<article>"+strings.Repeat(long, 8)+"</article><div><table>"+links+"</table></div>"), "is hiring")
+	menu, stories := strings.Repeat("<a href=/m>Menu entry</a> ", 20), strings.Repeat("<p><a href=/s>A story that somebody wrote of it</a>", 40)
+	for _, before := range []string{"", "Menu "} {
+		got := text("<div role=navigation>" + before + menu + "</div>" + stories)
+		require.NotContains(t, got, "entry", before)
+		require.Equal(t, 40, strings.Count(got, "story"), before)
+	}
 }
 
 // The marks of a page are believed if what they mark is a part of it worth mentioning.

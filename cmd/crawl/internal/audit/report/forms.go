@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	plain "text/template"
+	"unicode"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/rules"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
@@ -36,13 +37,26 @@ func WriteCSV(r *Report, w io.Writer) error {
 	for _, f := range slices.Concat(r.Findings, r.Fixed) {
 		row := []string{f.Rule, string(f.Severity), f.State, f.URL, f.About, f.Detail, strconv.Itoa(f.Pages), strings.Join(f.Where, " ")}
 		for i, s := range row {
-			if row[i] = cli.Clean(s); s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) { // no formula
+			if row[i] = cell(s); s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) { // no formula
 				row[i] = "'" + row[i]
 			}
 		}
 		rows = append(rows, row)
 	}
 	return out.WriteAll(rows)
+}
+
+// cell replaces what commands a program that shows the text, and writes any space as one.
+func cell(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r != '\n' && unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		case unicode.Is(unicode.Zs, r):
+			return ' '
+		}
+		return r
+	}, s)
 }
 
 //go:embed report.html junit.xml report.txt
