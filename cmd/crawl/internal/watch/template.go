@@ -78,14 +78,17 @@ type comparison struct {
 }
 
 // compare returns the lines by which a text differs from an earlier one. It finds no edits if the difference has no
-// meaning: another order of the lines, or what follows from the time of the visit (see noise).
+// meaning: another order of the lines, or what follows from the time of the visit (see noise). The edits have no places
+// if one of the texts has a single line, such as a digest or the target of a redirect: such a text has no template.
 func compare(old, now []string, oldAt, nowAt time.Time) *comparison {
 	c := &comparison{old: old, now: now, was: keys(old, now, oldAt), is: keys(now, old, nowAt)}
 	inOld, inNow := setOf(c.was), setOf(c.is)
 	_, text, _ := strings.Cut(string(diff.Diff("before", joined(c.was), "now", joined(c.is))), "+++ now\n")
 	before, begin := "", 0 // the last unchanged line, and the first edit after it
 	close := func(after string) {
-		c.locate(c.edits[begin:], before, after)
+		if len(old) > 1 && len(now) > 1 {
+			c.locate(c.edits[begin:], before, after)
+		}
 		before, begin = after, len(c.edits)
 	}
 	for line := range strings.Lines(text) {
@@ -105,7 +108,7 @@ func compare(old, now []string, oldAt, nowAt time.Time) *comparison {
 }
 
 // locate adds the places of edits that are between two unchanged lines. An empty line stands for the beginning or the
-// end of the text.
+// end of the text, which gives no place: every page has it, with a line of its own there.
 func (c *comparison) locate(edits []edit, before, after string) {
 	of := map[bool]int{}
 	for i := range edits {
@@ -128,7 +131,7 @@ func (c *comparison) locate(edits []edit, before, after string) {
 }
 
 func (e *edit) add(context string, from int) {
-	if from <= deepest && from >= -deepest && !strings.Contains(context, "\x00") { // not if it has noise
+	if context != "" && from <= deepest && from >= -deepest && !strings.Contains(context, "\x00") { // not if it has noise
 		e.places = append(e.places, place{xxhash.Sum64String(context), int8(from)})
 	}
 }
@@ -322,7 +325,7 @@ func (s *store) countLines(e *entry, pages map[uint64]int) error {
 			pages[hash]++
 		}
 	}
-	for _, line := range append(lines, "") {
+	for _, line := range lines {
 		count(xxhash.Sum64String(line))
 		if hash, ok := shape(line); ok {
 			count(hash)

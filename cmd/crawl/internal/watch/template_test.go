@@ -245,6 +245,68 @@ func TestTemplate(t *testing.T) {
 	w.end()
 }
 
+// Documents that all change have no template in common if each changes in its own way: at its beginning, at its end, or as
+// a whole.
+func TestDocumentsHaveNoTemplate(t *testing.T) {
+	const documents = 7
+	word := func(page, round int) string { return fmt.Sprintf("%s of %s", names[page], names[(page*3+round*5)%len(names)]) }
+	log := func(page, rounds int) (lines []string) {
+		for round := range rounds + 1 {
+			lines = append(lines, "The entry "+word(page, round))
+		}
+		return lines
+	}
+	for name, of := range map[string]func(page, round int) answer{
+		"JSON on one line": func(page, round int) answer {
+			return answer{text: fmt.Sprintf(`{"the name": %q, "its number": %d}`, word(page, round), round), header: map[string]string{"Content-Type": "application/json"}}
+		},
+		"numbers on one line": func(_, round int) answer {
+			return answer{text: fmt.Sprintf("There are %d of them", round), header: map[string]string{"Content-Type": "text/plain"}}
+		},
+		"a log": func(page, round int) answer {
+			return answer{text: strings.Join(log(page, round+1), "\n"), header: map[string]string{"Content-Type": "text/plain"}}
+		},
+		"a log, the latest first": func(page, round int) answer {
+			lines := log(page, round+1)
+			slices.Reverse(lines)
+			return answer{text: strings.Join(lines, "\n"), header: map[string]string{"Content-Type": "text/plain"}}
+		},
+		"a digest": func(page, round int) answer {
+			return answer{text: "%PDF-1.7 " + word(page, round), header: map[string]string{"Content-Type": "application/pdf"}}
+		},
+		"a redirect": func(_, round int) answer {
+			return answer{status: http.StatusFound, header: map[string]string{"Location": fmt.Sprintf("http://elsewhere.invalid/edition/%d", round)}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var links []string
+			s := newSite(t, map[string]answer{})
+			change := func(round int) {
+				for page := range documents {
+					s.set(fmt.Sprintf("/%d", page), of(page, round))
+				}
+			}
+			for page := range documents {
+				links = append(links, fmt.Sprintf("/%d", page))
+			}
+			s.set("/", text("Home", links...))
+			change(0)
+			w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
+			defer w.end()
+			w.round(0)
+			for round := range 3 {
+				change(round + 1)
+				counts, told := w.round(24 * time.Hour)
+				require.Len(t, told, documents, "%q", told)
+				require.Equal(t, documents, counts.Changed)
+			}
+		})
+	}
+}
+
+// names are words without numbers.
+var names = []string{"Ann", "Bob", "Cid", "Dan", "Eve", "Fay", "Gus", "Hal", "Ida", "Jim", "Kay", "Leo", "Mia", "Ned", "Oda", "Pam", "Quin"}
+
 // A page that changes at the same place at every visit has no template.
 func TestOnePageHasNoTemplate(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": text("Home 0")})
