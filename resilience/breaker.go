@@ -18,28 +18,28 @@ import (
 // BreakerConfig says when a [Breaker] opens and closes. By default five failures in a row open it for 15 s, and one
 // success closes it.
 type BreakerConfig struct {
-	Name string // in errors and events; zero means none
+	Name string // name of the breaker in errors and events; may be empty
 
-	Window      Window  // of calls that a closed breaker looks back on; zero means failures in a row
-	Failures    int     // in a row that open it, for the consecutive window alone; zero means 5
+	Window      Window  // which past calls count while the breaker is closed; zero means failures in a row
+	Failures    int     // number of failures in a row that opens it, with the consecutive window only; zero means 5
 	FailureRate float64 // share of failed calls in the window that opens it, in (0, 1]; zero means 0.5
-	MinCalls    int     // in the window below which no share is looked at; zero means 10, or all of a smaller count window
+	MinCalls    int     // number of calls in the window from which shares count; zero means 10, or the whole of a smaller count window
 
-	// SlowCall is the time to a result from which a call is slow; using the value is not counted. A slow call extends
-	// a run of failures, and a slow probe has failed. Zero: none is.
+	// SlowCall is the time until a result from which a call counts as slow; the time to use the value is not included.
+	// A slow call extends a run of failures, and a slow probe counts as failed. Zero means that no call is slow.
 	SlowCall time.Duration
 	SlowRate float64 // share of slow calls in the window that opens it, in (0, 1]; zero means 1
 
-	SuccessThreshold int           // successes of probes that close it, up to 65535; zero means 1
-	BreakFor         time.Duration // from open to half-open, and until a probe that has not come back is lost; zero means 15s
-	Clock            limit.Clock   // zero means the system clock
-	Hub              *Hub          // hears of changes of state; zero means nobody does
+	SuccessThreshold int           // number of successful probes that closes it, up to 65535; zero means 1
+	BreakFor         time.Duration // time from open to half-open, and time after which a probe without a result counts as lost; zero means 15s
+	Clock            limit.Clock   // nil means the system clock
+	Hub              *Hub          // receives a [CircuitEvent] at each change of state; nil means no events
 }
 
 const (
 	defaultBreak    = 15 * time.Second
-	defaultMinCalls = 10 // so that one call is no more than a tenth
-	defaultFailures = 5  // an accident once in 3,000 times for a callee that fails one call in five
+	defaultMinCalls = 10 // so that one call is a tenth at most
+	defaultFailures = 5  // if one call in five fails at random, five in a row happen once in 3,000 calls
 )
 
 func (c *BreakerConfig) settle() error {
@@ -83,43 +83,43 @@ func (c *BreakerConfig) settle() error {
 	return nil
 }
 
-// Breaker refuses calls to a failing callee until a probe has succeeded. Policies, transports and clients share it: a
-// caller asks Allow and reports with [Ticket.Done]. A half-open breaker lets out one probe at a time.
+// Breaker refuses calls to a failing callee until a probe has succeeded. Policies, transports and clients may share it:
+// a caller calls Allow before a call and [Ticket.Done] after it. A half-open breaker lets one probe through at a time.
 //
-// A result counts only in the state in which its call began. All methods are safe for concurrent use.
+// A result counts only if the state has not changed since its call began. All methods are safe for concurrent use.
 type Breaker struct {
 	cfg   BreakerConfig // never changes after NewBreaker
-	epoch time.Time     // of the instants below
+	epoch time.Time     // the instants below count from here
 
-	// closedIn is the generation while the breaker is closed, else 0; it spares calls the lock.
+	// closedIn is the generation while the breaker is closed, otherwise 0. It spares calls the lock.
 	closedIn atomic.Uint32
 
 	mu         sync.Mutex // guards what follows
 	state      breaker.State
-	generation uint32 // of the state, from 1
+	generation uint32 // number of the present state, from 1
 	isolated   bool
-	last       clock.Instant // the latest reading: time does not go back
-	changed    clock.Instant // when state became what it is
+	last       clock.Instant // the latest reading: time never goes back
+	changed    clock.Instant // when the present state began
 	window     sums
 	count      int           // failures in a row while closed, successes while half-open
-	probe      uint32        // the one that is out; zero: none
-	probes     uint32        // so far
-	sent       clock.Instant // when probe went out
+	probe      uint32        // number of the probe in flight; zero means none
+	probes     uint32        // number of probes so far
+	sent       clock.Instant // when the probe was let through
 	totals     BreakerCounts
 }
 
-// BreakerCounts are totals since the breaker was made.
+// BreakerCounts has the totals since the breaker was made.
 type BreakerCounts struct {
-	Succeeded uint64 `json:"succeeded"` // calls
-	Failed    uint64 `json:"failed"`    // calls
-	Slow      uint64 `json:"slow"`      // among both
-	Ignored   uint64 `json:"ignored"`   // ended without a classification
-	Late      uint64 `json:"late"`      // ended after the state they began in
-	Rejected  uint64 `json:"rejected"`  // not let through
-	Trips     uint64 `json:"trips"`     // times the breaker opened
+	Succeeded uint64 `json:"succeeded"` // calls that succeeded
+	Failed    uint64 `json:"failed"`    // calls that failed
+	Slow      uint64 `json:"slow"`      // calls among both that were slow
+	Ignored   uint64 `json:"ignored"`   // calls that ended as [Ignored]
+	Late      uint64 `json:"late"`      // calls that ended after the state had changed
+	Rejected  uint64 `json:"rejected"`  // calls refused
+	Trips     uint64 `json:"trips"`     // how often the breaker opened
 }
 
-// NewBreaker returns a closed breaker, or an error that names the field to mend.
+// NewBreaker returns a closed breaker. An error names the wrong field.
 func NewBreaker(cfg BreakerConfig) (*Breaker, error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
@@ -129,18 +129,18 @@ func NewBreaker(cfg BreakerConfig) (*Breaker, error) {
 	return b, nil
 }
 
-// Name is the configured name.
+// Name returns the configured name.
 func (b *Breaker) Name() string { return b.cfg.Name }
 
-// Ticket is one call that was let through. One without Done costs a half-open breaker its probe for BreakFor. Only one
-// copy may be ended.
+// Ticket stands for one call that was let through. If Done is never called, a half-open breaker waits BreakFor until it
+// lets the next probe through. Only one copy of a Ticket may be ended.
 type Ticket struct {
 	b                 *Breaker // nil once it has ended
 	generation, probe uint32
-	begun             clock.Instant // set if calls may be slow
+	begun             clock.Instant // set if BreakerConfig.SlowCall is
 }
 
-// Allow lets a call through, or refuses it with an [OpenError].
+// Allow lets a call through, or refuses it with an [*OpenError].
 func (b *Breaker) Allow() (Ticket, error) {
 	t := Ticket{b: b, generation: b.closedIn.Load()}
 	if t.generation == 0 {
@@ -157,7 +157,7 @@ func (b *Breaker) Allow() (Ticket, error) {
 	return t, nil
 }
 
-// admitLocked sends a probe out, or says for how long there is none.
+// admitLocked lets a call or a probe through, or returns how long it is until the next probe may pass.
 func (b *Breaker) admitLocked(t *Ticket) (wait time.Duration, ok bool) {
 	now := b.nowLocked()
 	if wait, ok = b.waitLocked(now); !ok {
@@ -187,7 +187,7 @@ func (b *Breaker) waitLocked(now clock.Instant) (wait time.Duration, ok bool) {
 	return max(wait, 0), wait <= 0
 }
 
-// Done ends the ticket with a result. A second Done on the variable does nothing, so that a deferred Done(Ignored)
+// Done ends the ticket with a result. A second Done on the same variable does nothing, so that a deferred Done(Ignored)
 // covers a panic.
 func (t *Ticket) Done(v Classification) {
 	if ended := *t; ended.b != nil {
@@ -200,7 +200,7 @@ func (t *Ticket) slow() bool {
 	return t.b.cfg.SlowCall > 0 && t.b.read().Sub(t.begun) >= t.b.cfg.SlowCall
 }
 
-// end is Done for a call that is known to be slow or not.
+// end is Done for a call of which is known whether it was slow.
 func (b *Breaker) end(t Ticket, v Classification, slow bool) {
 	b.mu.Lock()
 	b.recordLocked(t, v, slow)
@@ -251,8 +251,9 @@ func (b *Breaker) recordLocked(t Ticket, v Classification, slow bool) {
 	}
 }
 
-// weighLocked adds to the window of a closed breaker, and opens it at a threshold: a success too can complete the
-// number of calls, or replace one. A count window reads no clock until then.
+// weighLocked adds a call to the window of a closed breaker, and opens the breaker at a threshold. A success can open
+// it too: it may complete MinCalls, or displace another success from the window. A count window reads no clock until
+// then.
 func (b *Breaker) weighLocked(one tally) {
 	now := b.last
 	if b.cfg.Window.kind == byTime {
@@ -266,7 +267,7 @@ func (b *Breaker) weighLocked(one tally) {
 	}
 }
 
-// changeLocked begins a generation. The hub queues the event, under the lock to keep the order of changes.
+// changeLocked begins a new generation. It passes the event to the hub under the lock, to keep the order of changes.
 func (b *Breaker) changeLocked(now clock.Instant, to breaker.State, forced bool) {
 	from := b.state
 	b.state, b.changed, b.count, b.probe = to, now, 0, 0
@@ -274,7 +275,7 @@ func (b *Breaker) changeLocked(now clock.Instant, to breaker.State, forced bool)
 	b.closedIn.Store(0)
 	if to == breaker.Closed {
 		b.closedIn.Store(b.generation)
-		b.window.reset() // or what opened it would open it again
+		b.window.reset() // otherwise the calls that opened it would open it again
 	}
 	if to == from {
 		return
@@ -289,13 +290,14 @@ func (b *Breaker) changeLocked(now clock.Instant, to breaker.State, forced bool)
 
 func (b *Breaker) read() clock.Instant { return clock.Instant(b.cfg.Clock.Since(b.epoch)) }
 
-// nowLocked is the time, never before what it was.
+// nowLocked returns the time, which never goes back.
 func (b *Breaker) nowLocked() clock.Instant {
 	b.last = max(b.last, b.read())
 	return b.last
 }
 
-// State is the state now: a breaker whose open time is over is half-open, also before a call; an isolated one is open.
+// State returns the present state. A breaker whose BreakFor has passed is half-open, even before the next call; an
+// isolated one is open.
 func (b *Breaker) State() breaker.State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -312,10 +314,10 @@ func (b *Breaker) stateLocked(now clock.Instant) breaker.State {
 // Healthy reports whether the breaker is closed. Half-open is not healthy.
 func (b *Breaker) Healthy() bool { return b.State() == breaker.Closed }
 
-// Isolate holds the breaker open until Reset. Refusals then have no time to try again.
+// Isolate opens the breaker and keeps it open until Reset. Meanwhile the RetryAfter of its refusals is zero.
 func (b *Breaker) Isolate() { b.force(breaker.Open) }
 
-// Reset closes the breaker, ends an isolation and clears the counts, but not the totals of the snapshot.
+// Reset closes the breaker, ends an isolation and clears the window, but not the totals of the snapshot.
 func (b *Breaker) Reset() { b.force(breaker.Closed) }
 
 func (b *Breaker) force(to breaker.State) {
@@ -325,28 +327,29 @@ func (b *Breaker) force(to breaker.State) {
 	b.changeLocked(b.nowLocked(), to, true)
 }
 
-// BreakerSnapshot is a breaker at one instant. Durations are in nanoseconds in JSON.
+// BreakerSnapshot is the state of a breaker at one instant. In JSON, durations are in nanoseconds.
 type BreakerSnapshot struct {
 	Name       string        `json:"name"`        // of the breaker; may be empty
-	State      State         `json:"state"`       // at that time
-	Isolated   bool          `json:"isolated"`    // it is open by hand, until Reset
-	Since      time.Time     `json:"since"`       // of the last change that a call or a hand made; the making if there was none
-	RetryAfter time.Duration `json:"retry_after"` // until a call may pass if none comes back before; zero when one may now, or when it is not known
+	State      State         `json:"state"`       // as [Breaker.State] returned it
+	Isolated   bool          `json:"isolated"`    // [Breaker.Isolate] keeps it open until Reset
+	Since      time.Time     `json:"since"`       // when a call, Isolate or Reset last changed the state, or when the breaker was made
+	RetryAfter time.Duration `json:"retry_after"` // time until a call may pass, unless a probe returns before; zero if one may pass now, or if the time is not known
 
-	// What a closed breaker weighs; of one that is not, what it weighed last.
+	// The window, by which a closed breaker decides. While it is not closed, a count window keeps the calls from
+	// before, a time window forgets them as time passes, and the consecutive window has none.
 	Window      string  `json:"window"`
 	Calls       int     `json:"calls"`        // in the window; zero for the consecutive one
-	Failures    int     `json:"failures"`     // among them, or in a row
-	FailureRate float64 `json:"failure_rate"` // of them
+	Failures    int     `json:"failures"`     // failed calls in the window, or failures in a row
+	FailureRate float64 `json:"failure_rate"` // share of failed calls in the window
 	SlowRate    float64 `json:"slow_rate"`
 
-	Totals BreakerCounts `json:"totals"` // since it was made
+	Totals BreakerCounts `json:"totals"` // since the breaker was made
 }
 
-// Healthy is that of the breaker at that instant.
+// Healthy reports whether the breaker was closed.
 func (s BreakerSnapshot) Healthy() bool { return s.State == breaker.Closed }
 
-// Snapshot is a copy of everything there is to see, of one instant.
+// Snapshot returns everything there is to see of the breaker at one instant.
 func (b *Breaker) Snapshot() BreakerSnapshot {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -368,18 +371,18 @@ func (b *Breaker) Snapshot() BreakerSnapshot {
 
 // CircuitBreakerConfig configures a [CircuitBreaker].
 type CircuitBreakerConfig[T any] struct {
-	Classify Classifier[T] // nil means DefaultClassifier
-	Bind     Bind[T]       // of the value to the ticket; nil means that the call ends with Execute
+	Classify Classifier[T] // classifies results; nil means DefaultClassifier
+	Bind     Bind[T]       // ties the end of a call to the life of its value; nil means that the call ends with Execute
 }
 
-// CircuitBreaker is the [Policy] in front of a [Breaker], which others may share.
+// CircuitBreaker is the [Policy] of a [Breaker], which other policies and programs may share.
 type CircuitBreaker[T any] struct {
 	gate
 	core *Breaker
 	cfg  CircuitBreakerConfig[T]
 }
 
-// NewCircuitBreaker returns the policy. Close ends it and leaves the core, which is the caller's.
+// NewCircuitBreaker returns the policy of core. Close closes the policy and leaves core as it is.
 func NewCircuitBreaker[T any](core *Breaker, cfg CircuitBreakerConfig[T]) (*CircuitBreaker[T], error) {
 	if core == nil {
 		return nil, errors.New("circuit breaker: core = nil: want one of NewBreaker or Breakers.Get")
@@ -387,13 +390,13 @@ func NewCircuitBreaker[T any](core *Breaker, cfg CircuitBreakerConfig[T]) (*Circ
 	return &CircuitBreaker[T]{core: core, cfg: cfg}, nil
 }
 
-// Execute runs fn if the breaker lets it, else it fails with an [OpenError]. A call that fails because ctx has ended,
-// that panics or that leaves by runtime.Goexit does not count; a callee that hangs needs a timeout.
+// Execute runs fn if the breaker lets the call through; otherwise it fails with an [*OpenError]. A call does not count
+// if it fails because ctx has ended, panics, or leaves by runtime.Goexit. Against a callee that hangs, add a timeout.
 //
-// With a Bind a success counts when the life of the value has ended well, a failure at once. The duration ends when fn
-// returns.
+// With a Bind, a failure counts at once, and a success when the life of the value has ended without an error. The time
+// for SlowCall ends when fn returns.
 func (c *CircuitBreaker[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
-	if err := c.enter(ctx); err != nil { // before it takes the slot of a probe for nothing
+	if err := c.enter(ctx); err != nil { // before it takes the place of a probe in vain
 		return refuse[T](err)
 	}
 	t, err := c.core.Allow()
@@ -417,7 +420,7 @@ func (c *CircuitBreaker[T]) Execute(ctx context.Context, fn func(context.Context
 	return v, nil
 }
 
-// bind ends the ticket with the life of the value. The closure is the one allocation of a call: keep it small.
+// bind ends the ticket at the end of the value's life. The closure is the only allocation of a call, so keep it small.
 func (c *CircuitBreaker[T]) bind(ctx context.Context, t *Ticket, v T) T {
 	ticket, slow := *t, t.slow()
 	return c.cfg.Bind(v, func(err error) {

@@ -10,24 +10,26 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// budgetBuckets divide a budget's span; the view may be one short.
+// budgetBuckets is into how many buckets a budget's span is divided. Calls are forgotten by the bucket, so the span may
+// be one bucket short.
 const budgetBuckets = 10
 
-// BudgetConfig says how many calls may be made beyond those that were asked for.
+// BudgetConfig says how many extra calls retries and hedges may make.
 type BudgetConfig struct {
-	Ratio   float64       // of extra calls among the others of the latest Span, in (0, 10]; zero means 0.1, so that a callee that is down sees a tenth more
-	Minimum int           // extra calls per Span that are free, so that a client with little traffic may retry at all; zero means 10
-	Span    time.Duration // that is looked back on, at least a microsecond; zero means 10 s
-	Clock   limit.Clock   // nil means the system's
+	Ratio   float64       // extra calls for each ordinary call of the latest Span, in (0, 10]; zero means 0.1, so that a callee that is down gets a tenth more calls
+	Minimum int           // extra calls per Span that are always allowed, so that a client with little traffic can retry at all; zero means 10
+	Span    time.Duration // time for which calls are counted, at least a microsecond; zero means 10 s
+	Clock   limit.Clock   // nil means the system clock
 }
 
-// Budget bounds the calls that retries and hedges add, over all policies that share it; without budget they give the
-// result they have. At every grant, of the calls in view the extra ones are at most Minimum + Ratio × the others.
+// Budget bounds the calls that retries and hedges add, over all policies that share it. If the budget is spent, they
+// return the result that they have. At every extra call that is granted, the extra calls of the latest Span are at most
+// Minimum + Ratio × the ordinary ones.
 //
 // It is safe for concurrent use. A nil Budget has no bound.
 type Budget struct {
 	ledger *ledger
-	inner  bool // within another policy that has noted the call
+	inner  bool // another policy around this one notes the calls
 }
 
 type ledger struct {
@@ -35,10 +37,10 @@ type ledger struct {
 	epoch time.Time
 
 	mu   sync.Mutex // guards what follows
-	sums sums       // calls are those that were asked for, failures the extra ones
+	sums sums       // its calls are the ordinary calls, its failures the extra ones
 }
 
-// NewBudget returns an unspent budget. Its error names the field that is out of range.
+// NewBudget returns an unspent budget. An error names the field that is out of range.
 func NewBudget(cfg BudgetConfig) (*Budget, error) {
 	cfg.Ratio = cmp.Or(cfg.Ratio, 0.1)
 	cfg.Minimum = cmp.Or(cfg.Minimum, 10)
@@ -57,7 +59,8 @@ func NewBudget(cfg BudgetConfig) (*Budget, error) {
 	}}, nil
 }
 
-// Inner is the budget for a policy within another that has it: extra calls of the outer one earn nothing.
+// Inner returns the same budget for a policy that runs within another policy with it. Note does nothing there, so that
+// extra calls of the outer policy do not count as ordinary calls.
 func (b *Budget) Inner() *Budget {
 	if b == nil {
 		return nil
@@ -65,7 +68,7 @@ func (b *Budget) Inner() *Budget {
 	return &Budget{ledger: b.ledger, inner: true}
 }
 
-// Note counts a call that was asked for.
+// Note counts an ordinary call.
 func (b *Budget) Note() {
 	if b != nil && !b.inner {
 		b.ledger.add(tally{calls: 1}, false)
@@ -75,7 +78,7 @@ func (b *Budget) Note() {
 // Spend takes one extra call, and reports whether there was one left.
 func (b *Budget) Spend() bool { return b == nil || b.ledger.add(tally{failures: 1}, true) }
 
-// Spent is how many calls were asked for in the latest Span, and how many were extra.
+// Spent returns the numbers of ordinary and of extra calls in the latest Span.
 func (b *Budget) Spent() (calls, extra int64) {
 	if b == nil {
 		return 0, 0
@@ -89,7 +92,7 @@ func (b *Budget) Spent() (calls, extra int64) {
 
 func (l *ledger) now() clock.Instant { return clock.Instant(l.cfg.Clock.Since(l.epoch)) }
 
-// add counts t, unless it is bound and there is no room for it.
+// add counts t. If bound, it first checks whether the budget has an extra call left, and returns false if not.
 func (l *ledger) add(t tally, bound bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

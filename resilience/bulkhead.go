@@ -10,14 +10,14 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// BulkheadConfig says how many calls may go on at the same time and how many may wait.
+// BulkheadConfig says how many calls may be in flight and how many may wait.
 type BulkheadConfig struct {
-	Name           string        // in errors and events; zero means none
-	MaxConcurrency int           // calls at a time, 1 or more; zero is an error
+	Name           string        // name of the bulkhead in errors and events; may be empty
+	MaxConcurrency int           // calls in flight, 1 or more; zero is an error
 	MaxQueue       int           // callers that may wait for a place; zero means none
-	QueueTimeout   time.Duration // after which one that waits is refused; zero means its context decides
-	MaxKeys        int           // pools of an [Isolation] at a time, which a [Bulkhead] has not; zero means 1024
-	Hub            *Hub          // hears of refusals; zero means nobody does
+	QueueTimeout   time.Duration // how long a caller may wait until it is refused; zero means until its context ends
+	MaxKeys        int           // keys of an [Isolation] at a time, unused by a [Bulkhead]; zero means 1024
+	Hub            *Hub          // receives a [BulkheadEvent] for each refusal; nil means no events
 }
 
 // maxPools is more hosts than one process talks to at the same time.
@@ -49,7 +49,7 @@ func (c *BulkheadConfig) wait() time.Duration {
 	return limit.Never
 }
 
-// refusal is the error of a bulkhead for one of its limiter.
+// refusal translates an error of the bulkhead's limiter into the bulkhead's own.
 func (c *BulkheadConfig) refusal(ctx context.Context, key string, err error, standing func() limit.Statistics) error {
 	switch {
 	case err == nil:
@@ -57,7 +57,7 @@ func (c *BulkheadConfig) refusal(ctx context.Context, key string, err error, sta
 	case errors.Is(err, limit.ErrClosed):
 		return ErrClosed
 	case ctx.Err() != nil && !errors.Is(err, limit.ErrQueueFull) && !errors.Is(err, limit.ErrTooManyKeys):
-		return callerErr(ctx) // the caller has left, nobody has sent it away
+		return callerErr(ctx) // the caller has left: that is no refusal
 	}
 	if c.Hub.Wants() {
 		s := standing()
@@ -66,14 +66,14 @@ func (c *BulkheadConfig) refusal(ctx context.Context, key string, err error, sta
 	return &BulkheadError{Name: c.Name, Key: key, Err: err}
 }
 
-// Bulkhead bounds concurrent calls. Waiting callers are served in order. Policies and transports share it. All methods
-// are safe for concurrent use.
+// Bulkhead bounds the calls in flight. Callers that wait get places in their order. Policies and transports may share a
+// Bulkhead. All methods are safe for concurrent use.
 type Bulkhead struct {
 	cfg   BulkheadConfig // never changes after NewBulkhead
 	limit *limit.Concurrency
 }
 
-// NewBulkhead returns an empty bulkhead, or an error that names the field to mend.
+// NewBulkhead returns a bulkhead with all places free. An error names the wrong field.
 func NewBulkhead(cfg BulkheadConfig) (*Bulkhead, error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
@@ -85,33 +85,34 @@ func NewBulkhead(cfg BulkheadConfig) (*Bulkhead, error) {
 	return &Bulkhead{cfg: cfg, limit: limit}, nil
 }
 
-// TryAcquire takes a place if there is one now and nobody waits for it.
+// TryAcquire takes a place if one is free and nobody waits. It reports whether it did.
 func (b *Bulkhead) TryAcquire() bool { return b.limit.TryAcquire() }
 
-// Acquire takes a place, and waits for one if it may. It fails with a [BulkheadError] if there is none in time, with
-// [ErrClosed], or with the cause of ctx, which if ended never takes a place.
+// Acquire takes a place, and waits for one if the configuration allows. It fails with a [*BulkheadError] if it gets
+// none in time, with [ErrClosed], or with the cause of ctx. If ctx has ended it never takes a place.
 func (b *Bulkhead) Acquire(ctx context.Context) error {
 	return b.cfg.refusal(ctx, "", b.limit.AcquireTimeout(ctx, 1, b.cfg.wait()), b.limit.Statistics)
 }
 
-// Release gives a place back, once for each taken. An extra one while nothing is out is counted and harmless.
+// Release gives a place back. Call it once for each place taken. A further call while no place is taken is counted and
+// does no harm.
 func (b *Bulkhead) Release() { b.limit.Release() }
 
-// Statistics are the places taken and refused so far, and those who are in or wait.
+// Statistics returns how many places were taken and refused so far, and how many callers have a place or wait now.
 func (b *Bulkhead) Statistics() limit.Statistics { return b.limit.Statistics() }
 
-// Close fails waiting and later callers with [ErrClosed]. Taken places can still be given back. It may be called
+// Close makes waiting and later callers fail with [ErrClosed]. Places taken can still be given back. It may be called
 // again.
 func (b *Bulkhead) Close() error { return b.limit.Close() }
 
-// Isolation is a [Bulkhead] for each key. An unused key may be forgotten; at too many used keys, a new one is refused.
-// All methods are safe for concurrent use.
+// Isolation is a [Bulkhead] for each key. Keys without calls may be forgotten. If there are MaxKeys keys with calls, a
+// new key is refused. All methods are safe for concurrent use.
 type Isolation struct {
 	cfg   BulkheadConfig // never changes after NewIsolation
 	limit *limit.Keyed[string]
 }
 
-// NewIsolation returns an isolation without keys, or an error that names the field to mend.
+// NewIsolation returns an isolation without keys. An error names the wrong field.
 func NewIsolation(cfg BulkheadConfig) (*Isolation, error) {
 	if err := cfg.settle(); err != nil {
 		return nil, fmt.Errorf("isolation: %w", err)
@@ -126,34 +127,34 @@ func NewIsolation(cfg BulkheadConfig) (*Isolation, error) {
 	return &Isolation{cfg: cfg, limit: limit}, nil
 }
 
-// Acquire takes a place in the pool of the key, to be given back by release, once. Errors are those of
+// Acquire takes a place of the key's bulkhead. Call release once to give it back. Errors are those of
 // [Bulkhead.Acquire].
 func (i *Isolation) Acquire(ctx context.Context, key string) (release func(), err error) {
 	release, err = i.limit.AcquireRelease(ctx, key, 1, i.cfg.wait())
 	return release, i.cfg.refusal(ctx, key, err, func() limit.Statistics { return i.Statistics(key) })
 }
 
-// Statistics are those of the pool of a key; zero if it has none.
+// Statistics returns those of the key's bulkhead, or zero if there is none.
 func (i *Isolation) Statistics(key string) limit.Statistics {
 	s, _ := i.limit.Statistics(key)
 	return s
 }
 
-// Len is how many keys have a pool.
+// Len returns the number of keys that have a bulkhead.
 func (i *Isolation) Len() int { return i.limit.Len() }
 
-// Close fails waiting and later callers with [ErrClosed]. Taken places can still be given back. It may be called
+// Close makes waiting and later callers fail with [ErrClosed]. Places taken can still be given back. It may be called
 // again.
 func (i *Isolation) Close() error { return i.limit.Close() }
 
-// BulkheadPolicy is the [Policy] of a [Bulkhead] or an [Isolation]. Close leaves the core as it is.
+// BulkheadPolicy is the [Policy] of a [Bulkhead] or an [Isolation]. Close leaves these as they are.
 type BulkheadPolicy[T any] struct {
 	gate
 	acquire func(ctx context.Context) (release func(), err error)
 	bind    Bind[T]
 }
 
-// NewBulkheadPolicy returns the policy for a core. With a nil bind the place is free when Execute returns.
+// NewBulkheadPolicy returns the policy of core. With a nil bind the place is given back when Execute returns.
 func NewBulkheadPolicy[T any](core *Bulkhead, bind Bind[T]) (*BulkheadPolicy[T], error) {
 	if core == nil {
 		return nil, errors.New("bulkhead policy: core = nil: want one of NewBulkhead")
@@ -164,7 +165,8 @@ func NewBulkheadPolicy[T any](core *Bulkhead, bind Bind[T]) (*BulkheadPolicy[T],
 	}, nil
 }
 
-// NewIsolationPolicy is [NewBulkheadPolicy] for the pool that key names. key must be safe for concurrent use.
+// NewIsolationPolicy returns the policy of core, in which key returns the key of a call from its context. key must be
+// safe for concurrent use. With a nil bind the place is given back when Execute returns.
 func NewIsolationPolicy[T any](core *Isolation, key func(context.Context) string, bind Bind[T]) (*BulkheadPolicy[T], error) {
 	switch {
 	case core == nil:
@@ -177,8 +179,8 @@ func NewIsolationPolicy[T any](core *Isolation, key func(context.Context) string
 	}, nil
 }
 
-// Execute runs fn in a place of the bulkhead; errors are those of Acquire. The place is free when fn returns, panics
-// or exits, or with a Bind at the end of its value's life.
+// Execute takes a place and runs fn. If it gets no place, its errors are those of Acquire. It gives the place back when
+// fn returns, panics or exits or, with a Bind, at the end of the value's life.
 func (p *BulkheadPolicy[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	if p.shut() {
 		return refuse[T](ErrClosed)

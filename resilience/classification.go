@@ -10,19 +10,19 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// Classification is what a result says about the callee. The zero Classification is [Success].
+// Classification says what a result tells about the callee. The zero Classification is [Success].
 type Classification uint8
 
 // The classifications.
 const (
 	Success Classification = iota // the callee did its work
-	Failure                       // it did not, and may do better another time
-	Ignored                       // nothing was learned about it: the caller gave up, or it was never asked
+	Failure                       // the callee did not do its work, and may do it another time
+	Ignored                       // the result tells nothing about the callee: the caller gave up, or no call was made
 )
 
 var classificationNames = [...]string{"success", "failure", "ignored"}
 
-// String is the name that logs and snapshots carry.
+// String returns the name used in logs and snapshots.
 func (v Classification) String() string {
 	if int(v) < len(classificationNames) {
 		return classificationNames[v]
@@ -30,13 +30,13 @@ func (v Classification) String() string {
 	return fmt.Sprintf("classification(%d)", uint8(v))
 }
 
-// Classifier classifies a result. Retry repeats a [Failure], the breaker counts it, the hedge makes its next call. Nil
-// is [DefaultClassifier]. It must be safe for concurrent use and must not consume the value. Errors after the caller
-// has given up are Ignored without it.
+// Classifier classifies a result. A retry repeats a [Failure], a breaker counts it, and a hedge starts its next call.
+// Nil means [DefaultClassifier]. It must be safe for concurrent use and must not consume the value. It is not called
+// for errors after the caller has given up: they are Ignored.
 type Classifier[T any] func(v T, err error) Classification
 
-// DefaultClassifier takes every value for a [Success] and every error for a [Failure], timeouts of ours included.
-// Ignored are refusals of our own policies and limiters, and a cancellation.
+// DefaultClassifier returns [Success] for every value and [Failure] for errors, including those of timeout policies.
+// Refusals by policies and limiters of this module, and cancellations, are [Ignored].
 func DefaultClassifier[T any](_ T, err error) Classification {
 	switch {
 	case err == nil:
@@ -64,12 +64,12 @@ func unasked(err error) bool {
 			return true
 		}
 	}
-	_, early := errors.AsType[*ratelimit.WaitError](err) // the time is too short for its turn
+	_, early := errors.AsType[*ratelimit.WaitError](err) // there is too little time until the caller's turn
 	return early
 }
 
-// judge classifies the result of a call under ctx, the context that the policy was given. An error after its end is
-// the caller's doing, unless the timeout of an outer policy ended it: then the callee was slow.
+// judge classifies the result of a call under ctx, the context that the policy was given. An error after the end of ctx
+// is the caller's doing, unless the timeout of an outer policy ended it: then the callee was slow.
 func (c Classifier[T]) judge(ctx context.Context, v T, err error) Classification {
 	if err != nil && ctx.Err() != nil && !errors.Is(context.Cause(ctx), ErrTimeout) {
 		return Ignored

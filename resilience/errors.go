@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Kinds of errors of policies. Each struct error matches its kind under [errors.Is]; [ErrClosed] has none.
+// Kinds of errors of policies. Each error struct below matches its kind under [errors.Is]; [ErrClosed] has no struct.
 var (
 	ErrOpen             = errors.New("circuit open")
 	ErrBulkheadFull     = errors.New("bulkhead full")
@@ -17,28 +17,28 @@ var (
 	ErrClosed           = errors.New("policy closed")
 )
 
-// OpenError is a refusal by a circuit breaker. It is [ErrOpen]. The call was not made.
+// OpenError is a refusal by a circuit breaker: the call was not made. It matches [ErrOpen].
 type OpenError struct {
-	Name       string        // of the breaker; may be empty
-	RetryAfter time.Duration // until a call may be let through; zero means it is not known
+	Name       string        // name of the breaker; may be empty
+	RetryAfter time.Duration // time until a call may be let through; zero means that it is not known
 }
 
-// Error says what happened.
+// Error describes the refusal.
 func (e *OpenError) Error() string {
 	return fmt.Sprintf("%s: next try in %v", label(ErrOpen, e.Name), e.RetryAfter)
 }
 
-// Is matches ErrOpen.
+// Is reports whether target is ErrOpen.
 func (e *OpenError) Is(target error) bool { return target == ErrOpen }
 
-// BulkheadError is a refusal by a bulkhead: the call was not made. It is [ErrBulkheadFull], and its cause.
+// BulkheadError is a refusal by a bulkhead: the call was not made. It matches [ErrBulkheadFull] and its cause.
 type BulkheadError struct {
-	Name string // of the bulkhead; may be empty
-	Key  string // of the pool within an isolation; empty for a plain bulkhead
+	Name string // name of the bulkhead; may be empty
+	Key  string // key within an isolation; empty for a plain bulkhead
 	Err  error  // why there was no place: a full queue, or a wait that took too long
 }
 
-// Error says what happened.
+// Error describes the refusal.
 func (e *BulkheadError) Error() string {
 	text := label(ErrBulkheadFull, e.Name)
 	if e.Key != "" {
@@ -47,21 +47,21 @@ func (e *BulkheadError) Error() string {
 	return withCause(text, e.Err)
 }
 
-// Is matches ErrBulkheadFull.
+// Is reports whether target is ErrBulkheadFull.
 func (e *BulkheadError) Is(target error) bool { return target == ErrBulkheadFull }
 
 // Unwrap returns Err.
 func (e *BulkheadError) Unwrap() error { return e.Err }
 
-// TimeoutError says that a Timeout policy's own time was up. It is [ErrTimeout], [context.DeadlineExceeded] and its
-// cause, and a net.Error.
+// TimeoutError says that the time of a Timeout policy was up. It matches [ErrTimeout], [context.DeadlineExceeded] and
+// its cause, and is a net.Error.
 type TimeoutError struct {
-	Name  string        // of the policy; may be empty
-	After time.Duration // the time there was
-	Err   error         // what the call returned; nil where it is the cause of a context
+	Name  string        // name of the policy; may be empty
+	After time.Duration // the time that the policy allows
+	Err   error         // what the call returned; nil if the error is the cause of a context
 }
 
-// Error says what happened.
+// Error describes the timeout.
 func (e *TimeoutError) Error() string {
 	text := fmt.Sprintf("%s after %v", label(ErrTimeout, e.Name), e.After)
 	if e.Err == context.DeadlineExceeded { //nolint:errorlint // only the bare one adds nothing to the text
@@ -70,7 +70,7 @@ func (e *TimeoutError) Error() string {
 	return withCause(text, e.Err)
 }
 
-// Is matches ErrTimeout and context.DeadlineExceeded.
+// Is reports whether target is ErrTimeout or context.DeadlineExceeded.
 func (e *TimeoutError) Is(target error) bool {
 	return target == ErrTimeout || target == context.DeadlineExceeded
 }
@@ -78,20 +78,20 @@ func (e *TimeoutError) Is(target error) bool {
 // Unwrap returns Err.
 func (e *TimeoutError) Unwrap() error { return e.Err }
 
-// Timeout is true.
+// Timeout returns true.
 func (e *TimeoutError) Timeout() bool { return true }
 
-// Temporary is true: there may be time enough when the callee is less busy.
+// Temporary returns true: the call may be fast enough when the callee is less busy.
 func (e *TimeoutError) Temporary() bool { return true }
 
-// RetryError says that a failed call is not tried again. It is [ErrRetriesExhausted], and the last error.
+// RetryError says that a failed call is not tried again. It matches [ErrRetriesExhausted] and the last error.
 type RetryError struct {
-	Name     string // of the policy; may be empty
+	Name     string // name of the policy; may be empty
 	Attempts int    // how often the call was made, at least 1
-	Err      error  // of the last one
+	Err      error  // error of the last attempt
 }
 
-// Error says what happened.
+// Error describes the failure.
 func (e *RetryError) Error() string {
 	times := "1 attempt"
 	if e.Attempts != 1 {
@@ -100,24 +100,24 @@ func (e *RetryError) Error() string {
 	return withCause(fmt.Sprintf("%s after %s", label(ErrRetriesExhausted, e.Name), times), e.Err)
 }
 
-// Is matches ErrRetriesExhausted.
+// Is reports whether target is ErrRetriesExhausted.
 func (e *RetryError) Is(target error) bool { return target == ErrRetriesExhausted }
 
 // Unwrap returns Err.
 func (e *RetryError) Unwrap() error { return e.Err }
 
-// HedgeError says that every call of a hedge failed. It is [ErrHedgeFailed], and each of its errors.
+// HedgeError says that every call of a hedge failed. It matches [ErrHedgeFailed] and each error of a call.
 type HedgeError struct {
-	Name string  // of the policy; may be empty
-	Errs []error // in the order in which the calls ended, none of them nil
+	Name string  // name of the policy; may be empty
+	Errs []error // the errors in the order in which the calls ended, none of them nil
 }
 
-// Error says what happened.
+// Error describes the failure.
 func (e *HedgeError) Error() string {
 	return withCause(label(ErrHedgeFailed, e.Name), errors.Join(e.Errs...))
 }
 
-// Is matches ErrHedgeFailed.
+// Is reports whether target is ErrHedgeFailed.
 func (e *HedgeError) Is(target error) bool { return target == ErrHedgeFailed }
 
 // Unwrap returns Errs.

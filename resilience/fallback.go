@@ -8,24 +8,24 @@ import (
 
 // FallbackConfig says which results are replaced, and by what.
 type FallbackConfig[T any] struct {
-	Name string // what errors and events call the policy; zero leaves it out
-	// When reports whether a result is to be replaced. Nil: every error, and no value. Not called when the caller has
-	// given up.
+	Name string // name of the policy in errors and events; may be empty
+	// When reports whether a result is replaced. Nil means that every error is, and no value. It is not called after
+	// the caller has given up.
 	When func(v T, err error) bool
-	// Action returns the replacement. It may read v, which is discarded afterwards, not return it; to make a call over
-	// the resources of v it frees them first. Nil is an error.
+	// Action returns the replacement. It may read v but must not return it, because v is discarded afterwards; to make
+	// another call that needs the resources of v, it must free them first. Nil is an error.
 	Action  func(ctx context.Context, v T, err error) (T, error)
-	Discard func(T) // frees a value that was replaced; nil means nothing to free
-	Hub     *Hub    // hears of a [FallbackEvent] for each replacement; nil means nobody
+	Discard func(T) // frees a value that was replaced; nil means that nothing needs to be freed
+	Hub     *Hub    // receives a [FallbackEvent] for each replacement; nil means no events
 }
 
-// Fallback replaces useless results, as by a page from a cache.
+// Fallback is a [Policy] that replaces useless results, for example by a page from a cache.
 type Fallback[T any] struct {
 	gate
 	cfg FallbackConfig[T]
 }
 
-// NewFallback returns a policy or an error that names the field that is missing.
+// NewFallback returns the policy. An error names the missing field.
 func NewFallback[T any](cfg FallbackConfig[T]) (*Fallback[T], error) {
 	if cfg.Action == nil {
 		return nil, errors.New("fallback: Action = nil: want a function that gives the replacement")
@@ -36,14 +36,14 @@ func NewFallback[T any](cfg FallbackConfig[T]) (*Fallback[T], error) {
 	return &Fallback[T]{cfg: cfg}, nil
 }
 
-// Execute runs fn and returns its result or the replacement. If Action fails the error is both Action's and the
-// replaced one.
+// Execute runs fn and returns its result or the replacement. If Action fails, the error wraps Action's and the replaced
+// one.
 func (f *Fallback[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	if f.shut() {
 		return refuse[T](ErrClosed)
 	}
 	v, err := fn(ctx)
-	replaced := true // unless When says otherwise; if it panics, nobody else will free v
+	replaced := true // true until When says otherwise: if When panics, nobody else frees v
 	defer func() {
 		if replaced && err == nil && f.cfg.Discard != nil {
 			f.cfg.Discard(v)

@@ -17,46 +17,46 @@ import (
 
 // HedgeConfig configures a [Hedge].
 type HedgeConfig[T any] struct {
-	Name string // in errors and events; zero means none
+	Name string // name of the policy in errors and events; may be empty
 
-	// Delay is how long a call may take before another is started. With a Quantile it holds for the first 20
-	// latencies. Zero: 2 s.
+	// Delay is how long a call may take before another is started. With a Quantile, it applies to the first 20
+	// latencies. Zero means 2 s.
 	Delay time.Duration
-	// Quantile, in (0, 1), makes the delay that quantile of the last 64 first calls: at 0.95 one call in twenty is
-	// hedged. Zero: the delay is fixed.
+	// Quantile, in (0, 1), sets the delay to that quantile of the last 64 latencies of first calls: with 0.95 one call
+	// in twenty is hedged. Zero means that the delay is fixed.
 	Quantile    float64
-	MaxAttempts int // bounds the calls, the first included, from 2 to 16. Zero means 2
-	// Budget is what further calls are taken from; share it with the retry around. Zero: no bound.
+	MaxAttempts int // greatest number of calls, including the first, from 2 to 16; zero means 2
+	// Budget bounds further calls; share it with the retry around the hedge. Nil means no bound.
 	Budget *Budget
 
 	Classify Classifier[T] // a Failure starts the next call at once; nil means DefaultClassifier
-	Bind     Bind[T]       // of the value to the context of its call; nil means that it ends with Execute
-	Discard  func(T)       // frees a value that nobody gets, on any goroutine; nil means nothing to free
+	Bind     Bind[T]       // ties the context of a call to the life of its value; nil means that it ends with Execute
+	Discard  func(T)       // frees a value that nobody gets, on any goroutine; nil means that nothing needs to be freed
 
-	Hub *Hub // hears of further calls; zero means nobody does
+	Hub *Hub // receives a [HedgeEvent] for each further call and a [HedgeOutcomeEvent]; nil means no events
 }
 
 const (
-	defaultHedgeDelay = 2 * time.Second // longer than nearly every answer of a web server that works
+	defaultHedgeDelay = 2 * time.Second // longer than nearly every response of a web server that works
 	maxHedges         = 16
 )
 
-// Hedge is a [Policy] against the slow tail: a call that takes long gets a second one beside it, and the first good
-// result counts. Only for calls that may be made twice.
+// Hedge is a [Policy] against slow calls: if a call takes long, a second one is started beside it, and the first good
+// result counts. Use it only for calls that may be made twice.
 //
-// Each call runs on a goroutine with its own context. The contexts of losers end, with a cause that says so, and their
-// results are discarded; Execute waits for none. The winner's context lives as long as its value.
+// Each call runs on a goroutine with its own context. The contexts of calls that lose end, with a cause that says so,
+// and their results are discarded; Execute does not wait for them. The winner's context lives as long as its value.
 type Hedge[T any] struct {
 	cfg    HedgeConfig[T]
 	pace   hedgePace
 	panics atomic.Uint64
 
-	mu     sync.Mutex // orders closed and work
+	mu     sync.Mutex // no call begins in work after closed is set
 	closed bool
-	work   sync.WaitGroup // calls of Execute, and goroutines
+	work   sync.WaitGroup // calls of Execute, and the goroutines that they started
 }
 
-// NewHedge returns the policy, or an error that names the field to mend.
+// NewHedge returns the policy. An error names the wrong field.
 func NewHedge[T any](cfg HedgeConfig[T]) (*Hedge[T], error) {
 	cfg.Delay = cmp.Or(cfg.Delay, defaultHedgeDelay)
 	cfg.MaxAttempts = cmp.Or(cfg.MaxAttempts, 2)
@@ -75,13 +75,14 @@ func NewHedge[T any](cfg HedgeConfig[T]) (*Hedge[T], error) {
 
 var (
 	errHedgeLost = errors.New("another call of the hedge was first")
-	// errFailedValue stands in a HedgeError for a value that was discarded.
+	// errFailedValue stands in a HedgeError for a failed call that returned a value, which was discarded.
 	errFailedValue = errors.New("the value was a failure")
 )
 
-// Execute runs fn, and again beside a call that is late or has failed. It returns the first result that is no Failure.
-// If all are, it returns the last value if it has one, and the error of the only call or a [HedgeError]. A panic or
-// runtime.Goexit of a call that has not lost goes on in the caller.
+// Execute runs fn, and runs it again beside a call that is late or has failed. It returns the first result that is no
+// [Failure]. If all calls fail, it returns the value of the last one with a nil error, if it has one; otherwise the
+// error of the only call, or a [*HedgeError]. If a call panics or calls runtime.Goexit before another has won, Execute
+// does the same.
 func (h *Hedge[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	if ctx.Err() != nil {
 		return refuse[T](callerErr(ctx))
@@ -118,11 +119,11 @@ func (h *Hedge[T]) enter() bool {
 	return !h.closed
 }
 
-// Panics is how many calls that had lost ended in a panic, which can go on nowhere.
+// Panics returns how many calls panicked after another had won. Such a panic is not passed on.
 func (h *Hedge[T]) Panics() uint64 { return h.panics.Load() }
 
-// Close makes later calls fail with [ErrClosed] and waits for those that run, losers included; it cancels none. fn
-// must not call it.
+// Close makes later calls fail with [ErrClosed] and waits for running ones, including those that lost; it cancels none.
+// fn must not call it.
 func (h *Hedge[T]) Close() error {
 	h.mu.Lock()
 	h.closed = true
@@ -131,26 +132,26 @@ func (h *Hedge[T]) Close() error {
 	return nil
 }
 
-// hedgeCall is one call of Execute, whose goroutine alone reads and changes it.
+// hedgeCall is the state of one call of Execute. Only that goroutine reads and changes it.
 type hedgeCall[T any] struct {
 	h     *Hedge[T]
 	ctx   context.Context
 	fn    func(context.Context) (T, error)
 	begun time.Time
-	ends  chan hedgeResult[T] // has room for all
-	late  clock.Timer         // of the next attempt
+	ends  chan hedgeResult[T] // has room for the results of all attempts
+	late  clock.Timer         // when it fires, the next attempt starts
 
-	cancels []context.CancelCauseFunc // of the attempts
+	cancels []context.CancelCauseFunc // one for each attempt
 	running int
-	errs    []error // of the failures
-	failed  bool    // the first attempt is one of them
-	won     int     // the attempt whose result is the call's; -1: none
-	bound   bool    // its context ends with its value
+	errs    []error // of the failed attempts
+	failed  bool    // the first attempt failed
+	won     int     // the attempt whose result is returned; -1 means none
+	bound   bool    // the context of the winner ends with its value
 }
 
-// hedgeResult is how an attempt ended; one that neither returned nor panicked has exited.
+// hedgeResult is how an attempt ended. If it neither returned nor panicked, it called runtime.Goexit.
 type hedgeResult[T any] struct {
-	attempt        int // from 0
+	attempt        int // number of the attempt, from 0
 	value          T
 	err            error
 	classification Classification
@@ -160,7 +161,7 @@ type hedgeResult[T any] struct {
 
 func (r *hedgeResult[T]) owned() bool { return r.err == nil && !r.exited }
 
-// loses reports whether the attempt cannot be the result: a failure, or a further call that was not made.
+// loses reports whether the attempt cannot win: it failed, or it is a further attempt that an inner policy refused.
 func (r *hedgeResult[T]) loses() bool {
 	return r.classification == Failure || r.classification == Ignored && r.attempt > 0 && r.err != nil
 }
@@ -212,8 +213,9 @@ func (c *hedgeCall[T]) next(failed bool) bool {
 	return true
 }
 
-// take reports whether a result decides the call: it is no failure, or the last. Any other starts the next attempt,
-// and is discarded at once, as a kept response may hold the connection that the next needs.
+// take reports whether a result ends the call, because it is no failure or the last one. Every other failure starts the
+// next attempt and is discarded at once, because a response that is kept may hold the connection that the next attempt
+// needs.
 func (c *hedgeCall[T]) take(r hedgeResult[T]) bool {
 	c.running--
 	if !r.loses() {
@@ -235,7 +237,7 @@ func (c *hedgeCall[T]) take(r hedgeResult[T]) bool {
 func (c *hedgeCall[T]) give(r hedgeResult[T]) (T, error) {
 	switch {
 	case r.panicked != nil:
-		c.drop(r) // if it was the classifier that panicked
+		c.drop(r) // needed if the classifier panicked, with a value
 		panic(r.panicked)
 	case r.exited:
 		runtime.Goexit()
@@ -256,8 +258,9 @@ func (c *hedgeCall[T]) give(r hedgeResult[T]) (T, error) {
 
 func (c *hedgeCall[T]) note(r *hedgeResult[T]) {
 	h := c.h
-	// Where another has won, the first counts with the time it had: leaving it out would leave out just the slow
-	// ones, so that the quantile would sink. A first one that failed says nothing of how long good ones take.
+	// If another attempt has won, the first one counts with the time that it has taken so far. To leave it out would
+	// leave out just the slow ones, and the quantile would sink. A first attempt that failed tells nothing about how
+	// long good ones take.
 	if h.cfg.Quantile > 0 && r.err == nil && !r.loses() && !c.failed {
 		h.pace.add(since(c.begun), h.cfg.Quantile)
 	}
@@ -270,7 +273,7 @@ func (c *hedgeCall[T]) note(r *hedgeResult[T]) {
 	}
 }
 
-// drop frees the value of an attempt that nobody gets, and then its context.
+// drop frees the value of an attempt that nobody gets, and then cancels its context.
 func (c *hedgeCall[T]) drop(r hedgeResult[T]) {
 	cancel := c.cancels[r.attempt]
 	if !r.owned() || c.h.cfg.Discard == nil {
@@ -283,7 +286,7 @@ func (c *hedgeCall[T]) drop(r hedgeResult[T]) {
 	})
 }
 
-// leave ends Execute, also where a panic or an exit does. What is still to come has lost.
+// leave ends Execute, also after a panic or an exit. Attempts that are still running have lost.
 func (c *hedgeCall[T]) leave() {
 	c.late.Stop()
 	for i, cancel := range c.cancels {
@@ -309,8 +312,8 @@ func (c *hedgeCall[T]) leave() {
 }
 
 const (
-	paceSamples = 20 // latencies that a quantile needs: of fewer the p95 is the slowest
-	paceEvery   = 8  // latencies after which it is found again, which needs a sort
+	paceSamples = 20 // a quantile needs so many latencies: of fewer, the p95 is the slowest
+	paceEvery   = 8  // latencies after which the delay is computed again, which takes a sort
 )
 
 type hedgePace struct {
@@ -318,7 +321,7 @@ type hedgePace struct {
 
 	mu    sync.Mutex // guards what follows
 	tail  estimate.Quantile
-	fresh int // latencies since the delay was found
+	fresh int // latencies since the delay was computed
 }
 
 func (p *hedgePace) current() time.Duration { return time.Duration(p.delay.Load()) }

@@ -9,31 +9,34 @@ import (
 	"time"
 )
 
-// hubQueue bounds the waiting events, at 64 KiB: a call each of a large crawl that loses its network.
+// hubQueue is how many events may wait, 64 KiB of memory: enough for one event of each call of a large crawl that loses
+// its network.
 const hubQueue = 1024
 
 // Hub carries events from policies to listeners. Emitting never blocks: events go through a bounded queue to one
-// goroutine, which runs only while there are events; [Hub.Dropped] counts those that do not fit. A listener that
-// panics is counted and hears the next event. A slow one delays the others, never a policy.
+// goroutine, which runs only while there are events. [Hub.Dropped] counts the events for which the queue had no room.
+// If a listener panics, the panic is counted, and the listener still gets the next event. A slow listener delays the
+// others, but never a policy.
 //
-// The zero Hub is ready; a nil Hub takes no listeners. All methods are safe for concurrent use.
+// The zero Hub is ready for use. A nil Hub ignores listeners and events. All methods are safe for concurrent use.
 type Hub struct {
-	listeners       atomic.Pointer[[]*listener] // nil while nobody listens; the slice never changes
+	listeners       atomic.Pointer[[]*listener] // nil while there are none; the slice never changes
 	dropped, panics atomic.Uint64
 	onError         atomic.Pointer[func(error)]
 
 	mu     sync.Mutex // guards what follows, and changes of listeners
 	queue  []Event
-	missed int           // events that did not fit, of which onError has not heard
+	missed int           // events dropped that were not reported to onError yet
 	ended  chan struct{} // closed when the delivering goroutine has ended; nil while there is none
 	closed bool
 }
 
-// listener is known by its address: functions cannot be compared.
+// listener is identified by its address, because functions cannot be compared.
 type listener struct{ fn func(Event) }
 
-// Subscribe has fn called with every event of type E, of [Event] with all, in order on the hub's goroutine. fn may
-// subscribe and unsubscribe, not close the hub. After off, fn is not called again; a call may still run.
+// Subscribe has fn called with every event of type E, or with all events if E is [Event]. The calls come in order, on
+// the hub's goroutine. fn may subscribe and unsubscribe, but must not close the hub. After off has returned, no new
+// call of fn begins; one may still be running.
 func Subscribe[E Event](h *Hub, fn func(E)) (off func()) {
 	return h.Any(func(e Event) {
 		if e, ok := e.(E); ok {
@@ -42,7 +45,7 @@ func Subscribe[E Event](h *Hub, fn func(E)) (off func()) {
 	})
 }
 
-// Any is [Subscribe] for every event.
+// Any is [Subscribe] for every type of event.
 func (h *Hub) Any(fn func(Event)) (off func()) {
 	if h == nil {
 		return func() {}
@@ -75,10 +78,10 @@ func (h *Hub) remove(l *listener) {
 	}
 }
 
-// Wants reports whether anybody listens, to save building events.
+// Wants reports whether there is a listener. Callers check it to avoid building events in vain.
 func (h *Hub) Wants() bool { return h != nil && h.listeners.Load() != nil }
 
-// Emit hands e to the listeners. It never waits.
+// Emit queues e for the listeners. It never waits.
 func (h *Hub) Emit(e Event) {
 	if !h.Wants() {
 		return
@@ -98,22 +101,22 @@ func (h *Hub) Emit(e Event) {
 	}
 }
 
-// ErrEventDropped says that an event found the queue full and no listener will hear of it.
+// ErrEventDropped says that the queue was full, and an event was dropped.
 var ErrEventDropped = errors.New("resilience: event dropped: the hub's queue is full")
 
-// ListenerError says that a listener panicked, or ended its goroutine.
+// ListenerError says that a listener panicked or ended its goroutine.
 type ListenerError struct {
-	Event Event // that it was called with
-	Value any   // of the panic; nil after [runtime.Goexit]
+	Event Event // the event that it was called with
+	Value any   // the value of the panic; nil after [runtime.Goexit]
 }
 
-// Error has the panic's value.
+// Error returns a text with the panic's value.
 func (e *ListenerError) Error() string {
 	return fmt.Sprintf("resilience: a listener panicked at a %T: %v", e.Event, e.Value)
 }
 
-// OnError has fn called on the hub's goroutine with the hub's own errors, [ErrEventDropped] or [*ListenerError]. It
-// replaces the function before; nil ends that. Panics of fn are discarded.
+// OnError has fn called, on the hub's goroutine, with the hub's own errors: [ErrEventDropped] or a [*ListenerError]. It
+// replaces the function set before; nil removes it. Panics of fn are discarded.
 func (h *Hub) OnError(fn func(error)) {
 	if h != nil {
 		h.onError.Store(&fn)
@@ -127,7 +130,7 @@ func (h *Hub) report(err error) {
 	}
 }
 
-// Dropped is how many events found the queue full.
+// Dropped returns how many events were dropped because the queue was full.
 func (h *Hub) Dropped() uint64 {
 	if h == nil {
 		return 0
@@ -135,7 +138,7 @@ func (h *Hub) Dropped() uint64 {
 	return h.dropped.Load()
 }
 
-// Panics is how many calls of listeners ended in a panic or in [runtime.Goexit].
+// Panics returns how many calls of listeners ended in a panic or in [runtime.Goexit].
 func (h *Hub) Panics() uint64 {
 	if h == nil {
 		return 0
@@ -143,8 +146,8 @@ func (h *Hub) Panics() uint64 {
 	return h.panics.Load()
 }
 
-// Close refuses further events and listeners, delivers the waiting events and waits for the listeners. Its error is
-// nil.
+// Close refuses further events and listeners, delivers the events in the queue and waits for the listeners. Its error
+// is nil.
 func (h *Hub) Close() error {
 	if h == nil {
 		return nil
@@ -163,7 +166,7 @@ func (h *Hub) Close() error {
 func (h *Hub) deliver(ended chan struct{}) {
 	whole := false
 	defer func() {
-		if !whole { // a listener called runtime.Goexit, as a failing test does: the queue lives on
+		if !whole { // a listener called runtime.Goexit, as a failing test does: deliver the rest of the queue
 			go h.deliver(ended)
 		}
 	}()
@@ -178,7 +181,7 @@ func (h *Hub) deliver(ended chan struct{}) {
 	whole = true
 }
 
-// next takes an event, and how many were dropped before; nil ends the goroutine.
+// next returns the next event, and how many events were dropped before it. A nil event ends the goroutine.
 func (h *Hub) next(ended chan struct{}) (e Event, missed int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -192,7 +195,7 @@ func (h *Hub) next(ended chan struct{}) (e Event, missed int) {
 	return e, missed
 }
 
-// tell calls one listener, unless another one has just removed it.
+// tell calls one listener, unless another listener has just removed it.
 func (h *Hub) tell(l *listener, e Event) {
 	if !slices.Contains(h.list(), l) {
 		return
@@ -201,25 +204,26 @@ func (h *Hub) tell(l *listener, e Event) {
 	defer func() {
 		if !whole {
 			h.panics.Add(1)
-			h.report(&ListenerError{e, recover()}) // nil after runtime.Goexit, which goes on
+			h.report(&ListenerError{e, recover()}) // recover returns nil after runtime.Goexit, which continues
 		}
 	}()
 	l.fn(e)
 	whole = true
 }
 
-// Event is something a policy did, one of the types below: at At, by the policy Name, which may be empty.
+// Event is something that a policy did: one of the types below. At is when, and Name is that of the policy, which may
+// be empty.
 type Event interface{ event() }
 
 // RetryEvent says that a call failed and will be made again after a delay.
 type RetryEvent struct {
 	At      time.Time     // when it happened
 	Name    string        // of the policy; may be empty
-	Attempt int           // which one failed, from 1
-	Elapsed time.Duration // since the first was begun
-	Delay   time.Duration // until the next
-	Err     error         // of the failed one; nil if it was its value that failed
-	Last    bool          // the next one is the last
+	Attempt int           // number of the failed attempt, from 1
+	Elapsed time.Duration // time since the first attempt began
+	Delay   time.Duration // time until the next attempt
+	Err     error         // error of the failed attempt; nil if its value was the failure
+	Last    bool          // the next attempt is the last
 }
 
 // CircuitEvent says that a breaker changed its state.
@@ -227,54 +231,54 @@ type CircuitEvent struct {
 	At       time.Time // when it happened
 	Name     string    // of the policy; may be empty
 	From, To State     // before and after
-	Forced   bool      // by hand, not by results or by time
+	Forced   bool      // changed by Isolate or Reset, and not by results or time
 }
 
-// TimeoutEvent says that the time for a call was up, or that for the use of its value.
+// TimeoutEvent says that the time for a call, or for the use of its value, was up.
 type TimeoutEvent struct {
 	At    time.Time     // when it happened
 	Name  string        // of the policy; may be empty
-	After time.Duration // the time there was
+	After time.Duration // the time that the policy allows
 }
 
 // FallbackEvent says that a result was replaced.
 type FallbackEvent struct {
 	At   time.Time // when it happened
 	Name string    // of the policy; may be empty
-	Err  error     // of the replaced result; nil if it was its value that failed
+	Err  error     // error that was replaced; nil if it was a value
 }
 
-// BulkheadEvent says that a bulkhead had no place for a call.
+// BulkheadEvent says that a bulkhead refused a call, because it had no place.
 type BulkheadEvent struct {
 	At               time.Time // when it happened
 	Name             string    // of the policy; may be empty
-	Key              string    // of the pool within an isolation
-	InFlight, Queued int64     // in the pool, at that time
+	Key              string    // key within an isolation; empty for a plain bulkhead
+	InFlight, Queued int64     // calls of the bulkhead, or of the key, at that time
 }
 
-// HedgeEvent says that a further call was started beside those under way.
+// HedgeEvent says that a hedge started a further call.
 type HedgeEvent struct {
 	At      time.Time     // when it happened
 	Name    string        // of the policy; may be empty
-	Attempt int           // which one was started, from 2
-	Delay   time.Duration // since the first was
-	Failed  bool          // because another failed, not because it took long
+	Attempt int           // number of the call that was started, from 2
+	Delay   time.Duration // time since the first call was started
+	Failed  bool          // started because another call failed, and not because it took long
 }
 
-// HedgeOutcomeEvent says which call of a hedge gave the result.
+// HedgeOutcomeEvent says which of several calls of a hedge gave the result.
 type HedgeOutcomeEvent struct {
 	At       time.Time // when it happened
 	Name     string    // of the policy; may be empty
-	Attempts int       // how many were started
-	Winner   int       // which one, from 1; zero if all failed
+	Attempts int       // number of calls started
+	Winner   int       // number of the call that won, from 1; zero if all failed
 }
 
-// RateLimitedEvent says that a limiter refused a call, or had it wait.
+// RateLimitedEvent says that a limiter refused a call or made it wait.
 type RateLimitedEvent struct {
 	At   time.Time     // when it happened
 	Name string        // of the policy; may be empty
-	Key  string        // what was limited, a host for example
-	Wait time.Duration // until it may go; zero means it is not known
+	Key  string        // what was limited, such as a host
+	Wait time.Duration // time until the call may go; zero means that it is not known
 	Err  error         // the refusal; nil if the call waited
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// Registry holds policies by name, each of one type of value, until they are taken out. It is bounded by the names of
-// the program.
+// Registry holds policies by name, each for one type of value, until they are removed. It has no bound of its own: the
+// program chooses the names.
 //
-// The zero Registry is empty and ready. It is safe for concurrent use.
+// The zero Registry is empty and ready for use. It is safe for concurrent use.
 type Registry struct {
 	mu       sync.Mutex // guards what follows
 	policies map[string]registered
@@ -26,23 +26,25 @@ type Registry struct {
 
 type registered interface{ Close() error }
 
-// Register puts p under name, and closes it from now on. It refuses a name that is taken; see [Replace] and [Put].
+// Register adds p under name. From then on the registry closes p. It fails if the name is taken; see [Replace] and
+// [Put].
 func Register[T any](r *Registry, name string, p Policy[T]) error {
 	return r.put(name, p, p == nil, func(taken bool) bool { return !taken }, "the name is taken; look it up, or replace it with Replace or Put")
 }
 
-// Replace replaces and closes the policy under name, and returns its closing error. There must be one, other than p;
-// it may be of another type.
+// Replace replaces the policy under name by p, closes the old one, and returns the error of closing it. There must be
+// an old one, and it must not be p; it may be of another type.
 func Replace[T any](r *Registry, name string, p Policy[T]) error {
 	return r.put(name, p, p == nil, func(taken bool) bool { return taken }, "there is none to replace; add it with Register or Put")
 }
 
-// Put adds p under name or replaces the policy that is there, as Register and [Replace] do.
+// Put adds p under name as Register does, or replaces the policy there as [Replace] does.
 func Put[T any](r *Registry, name string, p Policy[T]) error {
 	return r.put(name, p, p == nil, func(bool) bool { return true }, "")
 }
 
-// put puts p under name, if allowed agrees, and closes what was there without a lock held, after its calls under way.
+// put adds p under name if allowed agrees, and closes the policy that was there. It closes without the lock held,
+// because closing may wait for calls in flight.
 func (r *Registry) put(name string, p registered, missing bool, allowed func(taken bool) bool, refusal string) error {
 	if name == "" || missing {
 		return fmt.Errorf("register policy %q: want a name and a policy", name)
@@ -70,7 +72,7 @@ func (r *Registry) put(name string, p registered, missing bool, allowed func(tak
 	return nil
 }
 
-// Lookup is the policy under name. The error tells a missing one, or one of another type than T; after Close it is
+// Lookup returns the policy under name. It fails if there is none, if it is not for the type T, and after Close, with
 // [ErrClosed].
 func Lookup[T any](r *Registry, name string) (Policy[T], error) {
 	r.mu.Lock()
@@ -88,7 +90,7 @@ func Lookup[T any](r *Registry, name string) (Policy[T], error) {
 	return p, nil
 }
 
-// Remove takes the policy under name out and closes it. There need not be one.
+// Remove removes the policy under name and closes it. It returns nil if there is none.
 func (r *Registry) Remove(name string) error {
 	r.mu.Lock()
 	p, ok := r.policies[name]
@@ -100,14 +102,14 @@ func (r *Registry) Remove(name string) error {
 	return p.Close()
 }
 
-// Names are the names in use, sorted.
+// Names returns the names in use, sorted.
 func (r *Registry) Names() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Sorted(maps.Keys(r.policies))
 }
 
-// Close closes every policy, in the order of names, and joins their errors. Later registrations and lookups fail.
+// Close closes every policy, in the order of their names, and joins the errors. Later registrations and lookups fail.
 func (r *Registry) Close() error {
 	r.mu.Lock()
 	policies := r.policies
@@ -124,13 +126,13 @@ const maxBreakers = 1024
 
 // BreakersConfig configures [NewBreakers].
 type BreakersConfig struct {
-	Max   int         // names; zero means 1024
-	Clock limit.Clock // of breakers that bring none; zero means the system clock
-	Hub   *Hub        // of breakers that bring none; zero means nobody hears
+	Max   int         // greatest number of names; zero means 1024
+	Clock limit.Clock // for breakers whose configuration has none; nil means the system clock
+	Hub   *Hub        // for breakers whose configuration has none; nil means no events
 }
 
-// Breakers shares breakers by name and forgets none, as an open one must stay. All methods are safe for concurrent
-// use.
+// Breakers shares breakers by name. It never forgets one, because an open breaker must stay. All methods are safe for
+// concurrent use.
 type Breakers struct {
 	cfg BreakersConfig
 
@@ -138,7 +140,7 @@ type Breakers struct {
 	byName map[string]*Breaker
 }
 
-// NewBreakers returns an empty registry.
+// NewBreakers returns a Breakers without breakers.
 func NewBreakers(cfg BreakersConfig) (*Breakers, error) {
 	if cfg.Max < 0 {
 		return nil, fmt.Errorf("breakers: Max = %d: want 1 or more", cfg.Max)
@@ -147,9 +149,9 @@ func NewBreakers(cfg BreakersConfig) (*Breakers, error) {
 	return &Breakers{cfg: cfg, byName: map[string]*Breaker{}}, nil
 }
 
-// Get returns the breaker of that name, or makes it. It fails if cfg is invalid, the name is empty or not that of cfg,
-// there are too many names, or the breaker has other settings, of which the error names the first. Zero settings mean
-// defaults.
+// Get returns the breaker of that name, and makes it if there is none. It fails if cfg is invalid, if the name is empty
+// or differs from that in cfg, if there are too many names, or if the breaker exists with other settings; then the
+// error names the first that differs. Zero settings mean the defaults.
 func (r *Breakers) Get(name string, cfg BreakerConfig) (*Breaker, error) {
 	if name == "" || cfg.Name != "" && cfg.Name != name {
 		return nil, fmt.Errorf("breakers: name %q with Name = %q: want a name, and the same or none", name, cfg.Name)
@@ -177,7 +179,8 @@ func (r *Breakers) Get(name string, cfg BreakerConfig) (*Breaker, error) {
 	return b, nil
 }
 
-// conflict is an error if other has another setting than c, both with defaults. Reflection covers future fields.
+// conflict returns an error if a setting of other differs from that of c, both with defaults filled in. It uses
+// reflection to cover future fields.
 func (c *BreakerConfig) conflict(other *BreakerConfig) error {
 	have, want := reflect.ValueOf(*c), reflect.ValueOf(*other)
 	for i := range have.NumField() {
@@ -196,17 +199,17 @@ func (r *Breakers) Lookup(name string) (*Breaker, bool) {
 	return b, ok
 }
 
-// Names are all names, sorted.
+// Names returns all names, sorted.
 func (r *Breakers) Names() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Sorted(maps.Keys(r.byName))
 }
 
-// Snapshot has every breaker by its name. Each is of one instant, all of them are not.
+// Snapshot returns a snapshot of every breaker by name. They are not all of the same instant.
 func (r *Breakers) Snapshot() map[string]BreakerSnapshot {
 	r.mu.Lock()
-	all := maps.Clone(r.byName) // each breaker has a lock of its own, taken without this one
+	all := maps.Clone(r.byName) // each breaker is then locked without this lock held
 	r.mu.Unlock()
 	s := make(map[string]BreakerSnapshot, len(all))
 	for name, b := range all {
@@ -218,7 +221,8 @@ func (r *Breakers) Snapshot() map[string]BreakerSnapshot {
 // Healthy reports whether all breakers are closed. An empty registry is healthy.
 func (r *Breakers) Healthy() bool { return healthy(r.Snapshot()) }
 
-// healthy judges one snapshot, so that the handler's status and body agree.
+// healthy reports whether all breakers of a snapshot are closed. With one snapshot for both, the handler's status and
+// body agree.
 func healthy(all map[string]BreakerSnapshot) bool {
 	for _, s := range all {
 		if !s.Healthy() {
@@ -233,8 +237,8 @@ type health struct {
 	Circuits map[string]BreakerSnapshot `json:"circuits"`
 }
 
-// Handler answers health checks, for GET and HEAD: 200 if all breakers are closed, else 503, with a JSON object of
-// "healthy" and of "circuits", the snapshots by name.
+// Handler returns a handler for health checks, for GET and HEAD. The status is 200 if all breakers are closed,
+// otherwise 503. The body is a JSON object with "healthy" and with "circuits", the snapshots by name.
 func (r *Breakers) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Method != http.MethodGet && req.Method != http.MethodHead {
@@ -245,10 +249,10 @@ func (r *Breakers) Handler() http.Handler {
 		all := r.Snapshot()
 		h := health{Healthy: healthy(all), Circuits: all}
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store") // health is of now
+		w.Header().Set("Cache-Control", "no-store") // the present health
 		if !h.Healthy {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_ = json.NewEncoder(w).Encode(h) // a checker that has gone needs no answer
+		_ = json.NewEncoder(w).Encode(h) // an error means that the client is gone
 	})
 }

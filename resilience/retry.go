@@ -11,40 +11,41 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 )
 
-// RetryConfig says what is tried again, how often and when.
+// RetryConfig says which calls are tried again, how often and when.
 type RetryConfig[T any] struct {
-	Name        string // what errors and events call the policy; zero leaves it out
-	MaxAttempts int    // calls, the first included; zero means 4: three retries outlast a restart behind a load balancer
-	Forever     bool   // until a call does not fail or its context ends; it excludes MaxAttempts
+	Name        string // name of the policy in errors and events; may be empty
+	MaxAttempts int    // number of calls, including the first; zero means 4: three retries outlast a restart behind a load balancer
+	Forever     bool   // retries until a call does not fail or its context ends; MaxAttempts must then be zero
 
-	Backoff Schedule // delay before each retry; nil means full jitter under a ceiling that doubles from 200 ms to 30 s
-	Random  Source   // what the backoff draws from, safe for concurrent use; nil means the process-wide source
+	Backoff Schedule // delay before each retry; nil means full jitter below a ceiling that doubles from 200 ms to 30 s
+	Random  Source   // random numbers for the backoff, safe for concurrent use; nil means the process-wide source
 	Budget  *Budget  // bounds the retries of all policies that share it; nil means no bound
 
-	Classify Classifier[T] // tells the failures, which are tried again; nil means [DefaultClassifier]
-	// When, if set, replaces Classify, with the number and time of tries. Not called when the caller has given up. It
-	// must be safe for concurrent use and must not consume the value.
+	Classify Classifier[T] // finds the failures, which are tried again; nil means [DefaultClassifier]
+	// When, if set, replaces Classify: it reports whether a result is a failure, and also gets the number of the
+	// attempt and the time so far. It is not called after the caller has given up. It must be safe for concurrent use
+	// and must not consume the value.
 	When func(v T, err error, a Attempt) bool
 
-	// RetryAfter is how long the callee asks to wait, zero for no wish; the delay is the longer of it and the
-	// backoff's. Nil means that only an [OpenError] has a wish.
+	// RetryAfter returns how long the callee asks to wait, or zero if it does not. The delay is the longer of that and
+	// the backoff. Nil means that only the RetryAfter of an [*OpenError] counts.
 	RetryAfter    func(v T, err error) time.Duration
-	MaxRetryAfter time.Duration // longest such wish; a longer one counts as this long; zero means an hour
+	MaxRetryAfter time.Duration // bound of the time from RetryAfter, which is cut to it; zero means an hour
 
 	// OnRetry, if set, is called before the delay, on the caller's goroutine. v is the failed value, valid only during
 	// the call.
 	OnRetry func(v T, e RetryEvent)
-	// Describe says why a value failed, for the error of a further attempt that an inner policy refused. Nil: that it
-	// did.
+	// Describe returns an error that says why a value failed. It becomes part of the error if an inner policy then
+	// refuses a further attempt. Nil means a general text.
 	Describe func(v T) error
-	Discard  func(T) // frees a value that failed, before the delay; nil means nothing to free
-	Hub      *Hub    // hears of a [RetryEvent] for each retry; nil means nobody
+	Discard  func(T) // frees a value that failed, before the delay; nil means that nothing needs to be freed
+	Hub      *Hub    // receives a [RetryEvent] for each retry; nil means no events
 }
 
-// Attempt is a call that has ended, as a [RetryConfig.When] sees it.
+// Attempt describes an attempt that has ended, for [RetryConfig.When].
 type Attempt struct {
-	Number  int           // from 1
-	Elapsed time.Duration // since the first was begun, delays included
+	Number  int           // number of the attempt, from 1
+	Elapsed time.Duration // time since the first attempt began, including delays
 }
 
 func (c *RetryConfig[T]) settle() error {
@@ -69,7 +70,7 @@ func (c *RetryConfig[T]) settle() error {
 	return nil
 }
 
-// openFor is the only wish that is known without knowing the callee.
+// openFor returns the time to wait in an OpenError, the only such time that is known without knowing the callee.
 func openFor[T any](_ T, err error) time.Duration {
 	if open, ok := errors.AsType[*OpenError](err); ok {
 		return open.RetryAfter
@@ -77,17 +78,18 @@ func openFor[T any](_ T, err error) time.Duration {
 	return 0
 }
 
-// Retry makes a call again while it fails.
+// Retry is a [Policy] that makes a call again while it fails.
 //
 // It stops at the first result that is no [Failure], when attempts or budget are spent, when the caller's deadline
-// comes before the next attempt, and when it is closed. Then it returns the last result: a value undiscarded with a
-// nil error, an error as a [RetryError]. When the caller gives up during a delay, the error is the cause.
+// comes before the next attempt, and when it is closed. Then it returns the last result: a value, not discarded, with a
+// nil error, or an error wrapped in a [*RetryError]. If the caller's context ends during a delay, the error is its
+// cause.
 type Retry[T any] struct {
 	gate
 	cfg RetryConfig[T]
 }
 
-// NewRetry returns a policy or an error that names the field that is out of range.
+// NewRetry returns the policy. An error names the field that is out of range.
 func NewRetry[T any](cfg RetryConfig[T]) (*Retry[T], error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
@@ -95,21 +97,21 @@ func NewRetry[T any](cfg RetryConfig[T]) (*Retry[T], error) {
 	return &Retry[T]{cfg: cfg}, nil
 }
 
-// Execute runs fn until the result is final. Within fn, [AttemptFrom] is the attempt.
+// Execute runs fn until a result is final. Within fn, [AttemptFrom] returns the number of the attempt.
 func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (v T, err error) {
 	if err := r.enter(ctx); err != nil {
 		return refuse[T](err)
 	}
 	r.cfg.Budget.Note()
-	held := false // v is nobody's yet, while hooks run that may panic
+	held := false // true while v must be discarded if a hook panics
 	defer func() {
 		if held && r.cfg.Discard != nil {
 			r.cfg.Discard(v)
 		}
 	}()
 	begun := now()
-	var last time.Duration // what the backoff said before
-	var cause error        // of the last attempt that was made
+	var last time.Duration // the previous delay of the backoff
+	var cause error        // failure of the last attempt that was made
 	for attempt := 1; ; attempt++ {
 		v, err = fn(withAttempt(ctx, attempt))
 		if cause != nil && unasked(err) {
@@ -125,7 +127,7 @@ func (r *Retry[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 		delay := max(last, min(r.cfg.RetryAfter(v, err), r.cfg.MaxRetryAfter))
 		if !r.again(ctx, attempt, delay, err) {
 			held = false
-			if err != nil && ctx.Err() == nil { // an end from outside is not one of ours
+			if err != nil && ctx.Err() == nil { // if the caller's context has ended, its error stays as it is
 				err = &RetryError{Name: r.cfg.Name, Attempts: attempt, Err: err}
 			}
 			return v, err
@@ -168,13 +170,13 @@ func (r *Retry[T]) failed(ctx context.Context, v T, err error, a Attempt) bool {
 	return classify.judge(ctx, v, err) == Failure
 }
 
-// again reports whether there is another attempt after delay. It takes it from the budget, which is therefore asked
-// last.
+// again reports whether there is another attempt after delay. It takes that from the budget, and therefore checks
+// everything else first.
 func (r *Retry[T]) again(ctx context.Context, attempt int, delay time.Duration, err error) bool {
 	if !r.cfg.Forever && attempt >= r.cfg.MaxAttempts {
 		return false
 	}
-	// A closed policy within this one will never do anything else than refuse.
+	// An inner policy that is closed will refuse every further attempt too.
 	if ctx.Err() != nil || r.shut() || errors.Is(err, ErrClosed) {
 		return false
 	}
@@ -203,7 +205,7 @@ func (r *Retry[T]) tell(a Attempt, delay time.Duration, v T, err error) {
 
 type attemptKey struct{}
 
-// attemptContext is cheaper than context.WithValue by the key and the boxed number.
+// attemptContext is cheaper than context.WithValue, which also stores the key and boxes the number.
 type attemptContext struct {
 	context.Context
 	attempt int
@@ -216,7 +218,8 @@ func (c *attemptContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// AttemptFrom is the attempt, from 1, of the nearest [Retry] around a call with this context, or 1.
+// AttemptFrom returns the number of the attempt, from 1, of the innermost [Retry] around a call with this context, or 1
+// if there is none.
 func AttemptFrom(ctx context.Context) int {
 	if n, ok := ctx.Value(attemptKey{}).(int); ok {
 		return n
@@ -224,7 +227,8 @@ func AttemptFrom(ctx context.Context) int {
 	return 1
 }
 
-// withAttempt returns ctx itself for a first attempt, unless within a later attempt of another policy.
+// withAttempt returns a context with the number of the attempt. For a first attempt that is ctx itself, unless ctx is
+// within a later attempt of an outer policy.
 func withAttempt(ctx context.Context, attempt int) context.Context {
 	if AttemptFrom(ctx) == attempt {
 		return ctx

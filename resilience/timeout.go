@@ -11,22 +11,22 @@ import (
 
 // TimeoutConfig says how long a call may take.
 type TimeoutConfig[T any] struct {
-	Name  string        // what errors and events call the policy; zero leaves it out
-	After time.Duration // for the call and, with Bind, for the life of its value; zero is an error
-	Bind  Bind[T]       // has the time go on until the end of the value's life; nil means that it ends with Execute
-	// Discard frees a value that came after the time was up. Nil: nothing to free. Without Bind such a value is
-	// returned.
+	Name  string        // name of the policy in errors and events; may be empty
+	After time.Duration // time for the call and, with Bind, for the life of its value; zero is an error
+	Bind  Bind[T]       // lets the time run until the end of the value's life; nil means that it ends with Execute
+	// Discard frees a value that came after the time was up. Nil means that nothing needs to be freed. Without Bind
+	// such a value is returned.
 	Discard func(T)
-	Hub     *Hub // hears of a [TimeoutEvent] for each call, or life of a value, that was cut; nil means nobody
+	Hub     *Hub // receives a [TimeoutEvent] for each call, or life of a value, that was cut off; nil means no events
 }
 
-// Timeout bounds the time of a call, and of the use of its value.
+// Timeout is a [Policy] that bounds the time of a call and of the use of its value.
 //
-// It works through the call's context: Execute waits for a call that ignores it, as a goroutine left behind would
-// leak. The error is a [TimeoutError] only if this policy's own time was up; if the caller's deadline came first, the
-// call's error is unchanged.
+// It works through the call's context: if the call ignores the context, Execute still waits for it, because a goroutine
+// left behind would leak. The error is a [*TimeoutError] only if this policy's time was up; if the caller's deadline
+// came first, the call's error is unchanged.
 //
-// The time is the system's, or that of a synctest bubble.
+// The time is that of the system clock, or of a synctest bubble.
 type Timeout[T any] struct {
 	gate
 	limit   timeLimit
@@ -34,7 +34,7 @@ type Timeout[T any] struct {
 	discard func(T)
 }
 
-// NewTimeout returns a policy or an error that names the field that is out of range.
+// NewTimeout returns the policy. An error names the field that is out of range.
 func NewTimeout[T any](cfg TimeoutConfig[T]) (*Timeout[T], error) {
 	if cfg.After <= 0 {
 		return nil, fmt.Errorf("timeout: After = %v: want a positive duration", cfg.After)
@@ -48,7 +48,7 @@ func NewTimeout[T any](cfg TimeoutConfig[T]) (*Timeout[T], error) {
 	return t, nil
 }
 
-// Execute runs fn with a context that ends when the time is up, with ctx, or with the scope.
+// Execute runs fn with a context that ends when the time is up, when ctx ends, or when the scope ends.
 func (t *Timeout[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	if t.shut() {
 		return refuse[T](ErrClosed)
@@ -56,7 +56,7 @@ func (t *Timeout[T]) Execute(ctx context.Context, fn func(context.Context) (T, e
 	d := &timeContext{Context: ctx, limit: &t.limit, at: t.limit.now().AddClamped(t.limit.after)}
 	bound := false
 	defer func() {
-		if !bound { // also when fn panics or ends its goroutine
+		if !bound { // also if fn panics or ends its goroutine
 			d.end()
 		}
 	}()
@@ -67,9 +67,9 @@ func (t *Timeout[T]) Execute(ctx context.Context, fn func(context.Context) (T, e
 	if t.bind == nil {
 		return v, nil
 	}
-	if d.made.Load() != nil { // without one nothing was cut, and asking costs a look at the clock
+	if d.made.Load() != nil { // without a real context nothing was cut off, and checking would cost a reading of the clock
 		if late := d.expired(); late != nil {
-			// The value is dead on arrival: whatever it would read is cut.
+			// The time is up, so reading from the value would fail.
 			if t.discard != nil {
 				t.discard(v)
 			}
@@ -81,19 +81,19 @@ func (t *Timeout[T]) Execute(ctx context.Context, fn func(context.Context) (T, e
 	return v, nil
 }
 
-// timeLimit is what all calls under a [Timeout] share. It never changes.
+// timeLimit has what all calls under a [Timeout] share. It never changes.
 type timeLimit struct {
 	name  string
 	after time.Duration
 	hub   *Hub
-	epoch time.Time    // of the instants
-	over  *realContext // has ended, for scopes that end before anybody waits for them
+	epoch time.Time    // the instants count from here
+	over  *realContext // has ended; taken by scopes that end before anybody waits for them
 }
 
 func (l *timeLimit) now() clock.Instant { return clock.Instant(since(l.epoch)) }
 
-// timeContext ends with its parent, with the scope, and when the time is up. It makes a real context when somebody
-// first waits for its end; before that it is one allocation in place of four, without a timer.
+// timeContext ends with its parent, with the scope, and when the time is up. It makes a real context only when somebody
+// first waits for its end; before that it takes one allocation in place of four, and no timer.
 type timeContext struct {
 	context.Context // the parent
 	limit           *timeLimit
@@ -104,7 +104,7 @@ type timeContext struct {
 type realContext struct {
 	ctx   context.Context
 	stop  context.CancelFunc
-	cause TimeoutError // its address tells our timer from another's: a policy may be nested in itself
+	cause TimeoutError // its address distinguishes this timer's cause from another's, because a policy may be nested in itself
 }
 
 func (c *timeContext) real() *realContext {
@@ -129,10 +129,11 @@ func (c *timeContext) Deadline() (time.Time, bool) {
 	return at, true
 }
 
-// Done is where waiting begins, also for what package context hangs below this one.
+// Done makes the real context, because its caller is going to wait. Package context calls it too, for contexts derived
+// from this one.
 func (c *timeContext) Done() <-chan struct{} { return c.real().ctx.Done() }
 
-// Err sees that the time is up even if nobody has waited. The real context then keeps that cause.
+// Err notices that the time is up even if nobody has waited. The real context then keeps that cause.
 func (c *timeContext) Err() error {
 	if c.made.Load() == nil && c.Context.Err() == nil && c.limit.now() < c.at {
 		return nil
@@ -140,7 +141,7 @@ func (c *timeContext) Err() error {
 	return c.real().ctx.Err()
 }
 
-// Value asks the real context if there is one, as package context finds its cause and children by it.
+// Value asks the real context if there is one, because package context finds the cause and the children through it.
 func (c *timeContext) Value(key any) any {
 	if r := c.made.Load(); r != nil && r != c.limit.over {
 		return r.ctx.Value(key)
@@ -164,7 +165,7 @@ func (c *timeContext) expired() *TimeoutError {
 	return nil
 }
 
-// translate is err, as a TimeoutError and with an event if our own time was up.
+// translate returns err as a TimeoutError, and emits an event, if this policy's time was up; otherwise err itself.
 func (c *timeContext) translate(err error) error {
 	cause := c.expired()
 	if cause == nil {

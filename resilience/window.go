@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// maxWindowCalls bounds a count window to 768 KiB; a threshold could not tell a finer share.
+	// maxWindowCalls bounds a count window, at 768 KiB of memory. A threshold needs no finer share.
 	maxWindowCalls   = 65536
 	maxWindowBuckets = 1024
-	// windowBuckets is the usual cut of a span: a tenth of it is forgotten at once.
+	// windowBuckets is the usual number of buckets: a tenth of the span is forgotten at once.
 	windowBuckets = 10
 )
 
-// Window says which past calls count in a closed [Breaker]. The zero Window is [ConsecutiveWindow]. Windows are
-// comparable values.
+// Window says which past calls count in a closed [Breaker]. The zero Window is [ConsecutiveWindow]. Windows can be
+// compared with ==.
 type Window struct {
 	kind    windowKind
 	calls   int
@@ -32,14 +32,14 @@ const (
 	byTime
 )
 
-// ConsecutiveWindow looks at the failures since the last success and at nothing else.
+// ConsecutiveWindow returns a window that counts only the failures since the last success.
 func ConsecutiveWindow() Window { return Window{} }
 
-// CountWindow looks at the last n calls, from 1 to 65536.
+// CountWindow returns a window of the last n calls, 1 to 65536.
 func CountWindow(n int) Window { return Window{kind: byCount, calls: n} }
 
-// TimeWindow counts the calls of the last span, in 1 to 1024 buckets that divide it; zero means 10. Calls are
-// forgotten by the bucket, so up to a bucket early.
+// TimeWindow returns a window of the calls in the last span, divided into buckets, 1 to 1024, which must divide the
+// span evenly; zero means 10. Calls are forgotten by the bucket, and therefore up to one bucket early.
 func TimeWindow(span time.Duration, buckets int) Window {
 	if buckets == 0 {
 		buckets = windowBuckets
@@ -47,7 +47,7 @@ func TimeWindow(span time.Duration, buckets int) Window {
 	return Window{kind: byTime, span: span, buckets: buckets}
 }
 
-// String describes the window as error messages and health reports show it.
+// String describes the window, as error messages and health reports show it.
 func (w Window) String() string {
 	switch w.kind {
 	case byCount:
@@ -58,7 +58,7 @@ func (w Window) String() string {
 	return "consecutive"
 }
 
-// wrong is what is to be used instead of the window; empty if it can be counted.
+// wrong returns what to use instead of the window, or the empty string if the window is valid.
 func (w Window) wrong() string {
 	switch {
 	case w.kind == byCount && (w.calls < 1 || w.calls > maxWindowCalls):
@@ -79,7 +79,7 @@ func (w Window) sums() sums {
 	return sums{}
 }
 
-// tally is the calls of a cell, and those among them that count for something.
+// tally counts the calls of a cell, and how many of them failed and were slow.
 type tally struct{ calls, failures, slow int32 }
 
 func (t *tally) add(o tally, sign int32) {
@@ -90,12 +90,12 @@ func (t *tally) add(o tally, sign int32) {
 
 func (t *tally) share(part int32) float64 { return float64(part) / float64(max(t.calls, 1)) }
 
-// sums adds up the latest cells, each of which is a call or a part of a span.
+// sums adds up the latest cells, each of which is one call or a part of a span.
 type sums struct {
 	cells  []tally
-	width  time.Duration // of a cell; zero: it is one call
+	width  time.Duration // of a cell; zero means that a cell is one call
 	newest int64         // number of the latest cell
-	at     int           // where it is
+	at     int           // its index
 	sum    tally         // of all cells
 }
 

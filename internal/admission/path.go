@@ -18,11 +18,14 @@ const maxDecodings = 2
 // with dots, empty segments, parameters, backslashes or needless encoding has several, and if a limiter knew only one
 // of them, a client could pass it by another spelling:
 //
-// - decoded and cleaned, as most frameworks do: "/a%2F..%2Fb" is "/b"; - decoded and not cleaned, for handlers that
-// compare prefixes: "/a/../b"; - split into segments as sent, each decoded, as http.ServeMux does: one segment; - as
-// sent, for handlers that use url.URL.RawPath; - without parameters, as servlets read it, and with backslashes as
-// slashes, as some servers on Windows do: "/a;v=1/b" and "/a\b" are "/a/b"; - the first two and the last once more for
-// what is encoded twice, behind a proxy that decodes: "/%2561" is "/%61" and "/a".
+//   - decoded and cleaned, as most frameworks do: "/a%2F..%2Fb" is "/b";
+//   - decoded and not cleaned, for handlers that compare prefixes: "/a/../b";
+//   - split into segments as sent, each decoded, as http.ServeMux does: one segment;
+//   - as sent, for handlers that use url.URL.RawPath;
+//   - without parameters, as servlets read it, and with backslashes as slashes, as some servers on Windows do:
+//     "/a;v=1/b" and "/a\b" are "/a/b";
+//   - the first two and the last once more for what is encoded twice, behind a proxy that decodes: "/%2561" is "/%61"
+//     and "/a".
 //
 // A trailing slash makes no difference.
 func readings(u *url.URL) (first string, more []string) {

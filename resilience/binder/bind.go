@@ -13,18 +13,18 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// Deps are what policies share. The zero Deps shares nothing.
+// Deps has what policies share. The zero Deps shares nothing.
 type Deps struct {
-	Name string // what errors and events call the policies; empty leaves it out; a circuit has its own
-	// Breakers has the circuits shared by name, and refuses a name with other settings, so that a reload that changes
-	// them is refused too. Nil means an own breaker, which a reload may change.
+	Name string // name of the policies in errors and events; may be empty; a circuit has its own
+	// Breakers has the circuits that are shared by name. It refuses a name with other settings, so that a reload that
+	// changes them is refused too. Nil means that the policies have a breaker of their own, which a reload may change.
 	Breakers *resilience.Breakers
 	Budget   *resilience.Budget // bounds what retries and hedges add; nil means no bound
-	Hub      *resilience.Hub    // hears of what the policies do; nil means nobody
-	Random   resilience.Source  // what pauses are drawn from; nil means the process-wide source
-	Keys     int                // pools that isolation has at a time; zero means 1024
+	Hub      *resilience.Hub    // receives the events of the policies; nil means no events
+	Random   resilience.Source  // random numbers for pauses; nil means the process-wide source
+	Keys     int                // keys that isolation has at a time; zero means 1024
 
-	carried *settled // of the generation before
+	carried *settled // circuit of the generation before
 }
 
 type settled struct {
@@ -33,7 +33,7 @@ type settled struct {
 }
 
 // circuit returns the breaker of the generation before if its settings are the same, so that a reload keeps an open
-// circuit.
+// circuit open.
 func (d *Deps) circuit(c *CircuitBreaker) (*resilience.Breaker, error) {
 	if d.carried != nil && d.carried.settings == *c {
 		return d.carried.core, nil
@@ -48,42 +48,43 @@ func (d *Deps) circuit(c *CircuitBreaker) (*resilience.Breaker, error) {
 	return resilience.NewBreaker(cfg)
 }
 
-// Options are what a document cannot say about calls that give a T.
+// Options has what a document cannot say about calls that return a T.
 type Options[T any] struct {
 	Deps
-	Transient resilience.Classifier[T]     // what retry and hedge answer; nil means the policies' own default, every error
-	Overload  resilience.Classifier[T]     // what the circuit breaker counts; nil means the same default
+	Transient resilience.Classifier[T]     // finds the failures for retry and hedge; nil means the policies' default, every error
+	Overload  resilience.Classifier[T]     // finds the failures for the circuit breaker; nil means the same default
 	Bind      resilience.Bind[T]           // ties the policies to the life of a value; nil means that they end with the call
-	Discard   func(T)                      // frees a value nobody gets; nil means nothing to free
-	Key       func(context.Context) string // what calls are isolated by; nil is an error if the document isolates
-	Status    func(T) int                  // of a value, which the document's fallback compares; nil means that only errors are replaced
-	// Fallback is resilience.FallbackConfig.Action. Nil is an error if the document has the section.
+	Discard   func(T)                      // frees a value that nobody gets; nil means that nothing needs to be freed
+	Key       func(context.Context) string // returns the key by which calls are isolated; nil is an error if the document has BulkheadIsolation
+	Status    func(T) int                  // returns the status of a value, which the document's fallback compares; nil means that only errors are replaced
+	// Fallback is the resilience.FallbackConfig.Action. Nil is an error if the document has the section Fallback.
 	Fallback func(ctx context.Context, v T, err error) (T, error)
 
 	newRetry func(resilience.RetryConfig[T]) (*resilience.Retry[T], error) // nil means resilience.NewRetry
 }
 
-// Policies are those of one document, and one policy of all in the default order. Safe for concurrent use.
+// Policies has the policies of one document, and is itself a policy made of all of them in the default order. It is
+// safe for concurrent use.
 type Policies[T any] struct {
-	Fallback  resilience.Policy[T] // nil as all below: the document has no such section
+	Fallback  resilience.Policy[T] // of the section Fallback; like all below, nil if the document has no such section
 	Retry     resilience.Policy[T] // of Retry
 	Hedge     resilience.Policy[T] // of Hedging
 	Breaker   resilience.Policy[T] // of CircuitBreaker
 	Isolation resilience.Policy[T] // of BulkheadIsolation
 	Bulkhead  resilience.Policy[T] // of Bulkhead
-	Timeout   resilience.Policy[T] // of one attempt
+	Timeout   resilience.Policy[T] // of Timeout, for each attempt
 
-	Circuit *resilience.Breaker // the breaker behind Breaker, for health checks. Nil if there is none
+	Circuit *resilience.Breaker // the breaker behind Breaker, for health checks; nil if there is none
 
 	o       Options[T]
 	retried bool
 	whole   resilience.Policy[T]
-	pools   []io.Closer // of the bulkheads, whose policies leave them open
+	pools   []io.Closer // bulkheads, which their policies do not close
 }
 
 var _ resilience.Policy[int] = (*Policies[int])(nil)
 
-// Bind builds the policies of a document. The error names the section at fault, and what is missing.
+// Bind builds the policies of a document. An error names the section and what is missing.
 func Bind[T any](m *Model, o Options[T]) (*Policies[T], error) {
 	p := &Policies[T]{o: o, retried: m.Retry != nil}
 	err := section(nil, "Fallback", m.Fallback, &p.Fallback, p.fallback)
@@ -93,7 +94,7 @@ func Bind[T any](m *Model, o Options[T]) (*Policies[T], error) {
 	err = section(err, "BulkheadIsolation", m.BulkheadIsolation, &p.Isolation, p.isolation)
 	err = section(err, "Bulkhead", m.Bulkhead, &p.Bulkhead, p.bulkhead)
 	err = section(err, "Timeout", m.Timeout, &p.Timeout, p.timeout)
-	// The default order, outermost first. Its reasons are in package resilience.
+	// The default order, outermost first. Package resilience has the reasons.
 	p.whole = resilience.Wrap(p.Fallback, p.Retry, p.Hedge, p.Breaker, p.Isolation, p.Bulkhead, p.Timeout)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -113,17 +114,17 @@ func section[S, T any](before error, name string, s *S, into *resilience.Policy[
 	return nil
 }
 
-// Execute runs fn under all policies there are.
+// Execute runs fn under all policies of the document.
 func (p *Policies[T]) Execute(ctx context.Context, fn func(context.Context) (T, error)) (T, error) {
 	return p.whole.Execute(ctx, fn)
 }
 
-// Close closes every policy: later and waiting calls fail with [resilience.ErrClosed]. The circuit may be shared and
-// goes on.
+// Close closes every policy: later and waiting calls fail with [resilience.ErrClosed]. It leaves the circuit, which may
+// be shared, as it is.
 func (p *Policies[T]) Close() error {
 	errs := make([]error, 0, 1+len(p.pools))
 	for _, pool := range p.pools {
-		errs = append(errs, pool.Close()) // first: who waits in one is in all policies around it
+		errs = append(errs, pool.Close()) // first, because callers that wait in a bulkhead are within all policies around it
 	}
 	return errors.Join(append(errs, p.whole.Close())...)
 }
@@ -161,7 +162,7 @@ func (b *Backoff) schedule() backoff.Schedule {
 	return s
 }
 
-// hedge leaves the calls that were asked for to the retry around it to count.
+// hedge makes the policy of Hedging. If there is a retry around it, the retry counts the ordinary calls for the budget.
 func (p *Policies[T]) hedge(h *Hedging) (resilience.Policy[T], error) {
 	budget := p.o.Budget
 	if p.retried {
@@ -180,8 +181,8 @@ func (p *Policies[T]) breaker(c *CircuitBreaker) (_ resilience.Policy[T], err er
 	return resilience.NewCircuitBreaker(p.Circuit, resilience.CircuitBreakerConfig[T]{Classify: p.o.Overload, Bind: p.o.Bind})
 }
 
-// places is a bulkhead's configuration. With a timeout of zero there is no queue, as the policy's own zero is no
-// bound.
+// places returns the configuration of a bulkhead. In a document, a timeout of zero means that nobody waits; in the
+// policy it would mean no bound.
 func (d *Deps) places(concurrency, queue int, timeout time.Duration) resilience.BulkheadConfig {
 	if timeout == 0 {
 		queue = 0
@@ -218,7 +219,7 @@ func (p *Policies[T]) timeout(t *Timeout) (resilience.Policy[T], error) {
 	})
 }
 
-// fallback replaces errors of every kind, and the values with a status of the document.
+// fallback makes the policy of Fallback, which replaces every error, and values with one of the document's statuses.
 func (p *Policies[T]) fallback(f *Fallback) (resilience.Policy[T], error) {
 	if p.o.Fallback == nil {
 		return nil, errors.New("a document cannot say what to return instead: give Options.Fallback, or remove the section")
@@ -231,9 +232,9 @@ func (p *Policies[T]) fallback(f *Fallback) (resilience.Policy[T], error) {
 	})
 }
 
-// BindAll builds the policies of documents and registers each under its name, for [resilience.Lookup] with T. options
-// is called once for each name; nil means the zero Options. The registry closes what it holds. An error names the
-// document, and nothing is left open.
+// BindAll builds the policies of several documents and registers each under its name, for [resilience.Lookup] with T.
+// options is called once for each name; nil means the zero Options. The registry closes the policies. An error names
+// the document; then everything built is closed.
 func BindAll[T any](models map[string]*Model, options func(name string) Options[T]) (*resilience.Registry, error) {
 	r := new(resilience.Registry)
 	for _, name := range slices.Sorted(maps.Keys(models)) {

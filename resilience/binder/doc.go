@@ -11,22 +11,23 @@
 //	    "Fallback":          {"StatusCodes": [500, 502, 503, 504]}
 //	}}
 //
-// The root may be left out. A section that is missing is a policy that is absent, and an
-// empty one has the defaults, which stand at the fields of [Model]. Each key may also be
-// written as YAML files have it, max_retries for MaxRetries.
+// The group "Resilience" may be left out, with its sections at the top. If a section is missing, its policy is absent;
+// an empty section has the defaults, which [Model] lists at its fields. Each key may also be written as in YAML files,
+// max_retries for MaxRetries.
 //
-// [Load] reads the document into a [Model], which nobody changes any more. [Bind] builds
-// the policies of a model for calls of any type, [BindHTTP] a chain around a transport. What
-// no document can say, such as what a fallback returns, is in [Options] and [HTTPOptions].
+// [Load] reads the document into a [Model], which does not change afterwards. [Bind] builds the policies of a model for
+// calls of any type, [BindHTTP] a chain around a transport. What no document can say, such as what a fallback returns,
+// is in [Options] and [HTTPOptions].
 //
-// A misspelt key would be a policy that silently is not there. So unknown keys, wrong types,
-// values out of range and keys that come twice are errors. All that is wrong is reported at
-// once, as [Problems] with path, line and what to write instead. A document is at most 64 KiB.
+// A misspelt key would silently leave out a policy. So unknown keys, wrong types, values out of range and repeated keys
+// are errors. All of them are reported at once, as [Problems] with path, line and what to write instead. A document is
+// at most 64 KiB.
 //
-// [NewLiveChain] builds of the document of a [Source], a [File] or any function, and again when another one is there.
-// Requests under way end on the chain they began on; a document that is no good changes nothing and is reported. A
-// circuit goes on if its section is as it was. With a registry in [Deps] circuits are shared by name; a reload that
-// changes their settings is refused then.
+// [NewLiveChain] builds a chain from the document of a [Source], which is a [File] or any function, and builds it again
+// when the document has changed. A request stays on the chain on which it began. A document with errors changes nothing
+// and is reported. A circuit stays as it is if its section is unchanged. With a registry in [Deps], circuits are shared
+// by name; a reload that changes their settings is then refused.
 //
-// No goroutine is started: [Live.Run] is its caller's. Models and whatever is bound are safe for concurrent use.
+// The package starts no goroutine: the caller runs [Live.Run]. Models and everything built from them are safe for
+// concurrent use.
 package binder

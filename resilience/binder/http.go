@@ -9,26 +9,27 @@ import (
 	"github.com/treadlight/crawl/transport"
 )
 
-// HTTPOptions are what a document cannot say. The zero value serves every document without a fallback.
+// HTTPOptions has what a document cannot say. The zero value is enough for every document without a fallback.
 type HTTPOptions struct {
 	Deps
-	// Fallback makes the answer returned instead; it may read res, not return it. Nil is an error if the document has
-	// the section.
+	// Fallback returns the response to return instead. It may read res but must not return it. Nil is an error if the
+	// document has the section Fallback.
 	Fallback              func(req *http.Request, res *http.Response, err error) (*http.Response, error)
-	Log, RateLimit, Hints transport.Middleware     // layers at their places in the default order; nil leaves them out
-	MaxRetryAfter         time.Duration            // cap of what an answer may ask the retry to wait; zero means an hour
-	TotalTimeout          transport.ResponsePolicy // of all attempts and pauses together, the caller's to close; nil leaves the bound to the requests' contexts
+	Log, RateLimit, Hints transport.Middleware     // layers for their places in the default order; nil leaves them out
+	MaxRetryAfter         time.Duration            // bound of the wait that a response may ask of the retry; zero means an hour
+	TotalTimeout          transport.ResponsePolicy // bounds all attempts and pauses together; the caller closes it; nil means that only the requests' contexts bound them
 }
 
-// Chain is a transport with the policies of a document in the default order of transport.Layers. Safe for concurrent
-// use.
+// Chain is a transport with the policies of a document in the default order of transport.Layers. It is safe for
+// concurrent use.
 type Chain struct {
-	Policies *Policies[*http.Response] // those of the document
+	Policies *Policies[*http.Response] // of the document
 
 	rt http.RoundTripper
 }
 
-// BindHTTP puts the policies of a document around base, which stays the caller's. The errors are Bind's.
+// BindHTTP builds a chain with the policies of a document around base, which the caller keeps and closes. Errors are
+// those of Bind.
 func BindHTTP(m *Model, base http.RoundTripper, o HTTPOptions) (*Chain, error) {
 	opts := Options[*http.Response]{
 		Deps:      o.Deps,
@@ -60,10 +61,10 @@ func BindHTTP(m *Model, base http.RoundTripper, o HTTPOptions) (*Chain, error) {
 // RoundTrip sends a request through the chain.
 func (c *Chain) RoundTrip(req *http.Request) (*http.Response, error) { return c.rt.RoundTrip(req) }
 
-// CloseIdleConnections closes those of the transport at the end of the chain.
+// CloseIdleConnections closes the idle connections of the transport at the end of the chain.
 func (c *Chain) CloseIdleConnections() { closeIdle(c.rt) }
 
-// Close closes the policies. The transport stays open.
+// Close closes the policies. It does not close the transport.
 func (c *Chain) Close() error { return c.Policies.Close() }
 
 func closeIdle(rt http.RoundTripper) {
@@ -72,14 +73,15 @@ func closeIdle(rt http.RoundTripper) {
 	}
 }
 
-// LiveChain is a chain that follows a source. A request stays in the chain in which it began, to the end of its body.
+// LiveChain is a chain that follows the document of a source. A request stays on the chain on which it began, until the
+// end of the response's body.
 type LiveChain struct {
 	*Live[*Chain]
 	base http.RoundTripper
 }
 
-// NewLiveChain loads and binds the first document. Later ones keep the circuit of the one before if its section is the
-// same.
+// NewLiveChain loads and binds the first document. A later document keeps the circuit of the one before if the section
+// CircuitBreaker is the same.
 func NewLiveChain(ctx context.Context, cfg LiveConfig, base http.RoundTripper, o HTTPOptions) (*LiveChain, error) {
 	live, err := NewLive(ctx, cfg, func(m *Model) (*Chain, error) {
 		chain, err := BindHTTP(m, base, o)
@@ -103,13 +105,13 @@ func (l *LiveChain) RoundTrip(req *http.Request) (*http.Response, error) {
 	g, err := l.use()
 	if err != nil {
 		if req.Body != nil {
-			_ = req.Body.Close() // nobody is left to be told
+			_ = req.Body.Close() // the caller gets the other error
 		}
 		return nil, err
 	}
 	bound := false
 	defer func() {
-		if !bound { // also when a layer panics
+		if !bound { // also if a layer panics
 			g.leave()
 		}
 	}()
@@ -121,5 +123,5 @@ func (l *LiveChain) RoundTrip(req *http.Request) (*http.Response, error) {
 	return transport.Bind(res, g.end), nil
 }
 
-// CloseIdleConnections closes those of the transport at the end of the chain.
+// CloseIdleConnections closes the idle connections of the transport at the end of the chain.
 func (l *LiveChain) CloseIdleConnections() { closeIdle(l.base) }

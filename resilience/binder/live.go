@@ -16,21 +16,21 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// defaultPoll is soon enough for a person who has saved a file.
+// defaultPoll is soon enough for a person who has saved the file.
 const defaultPoll = 5 * time.Second
 
-// LiveConfig says where documents come from and what becomes of them.
+// LiveConfig says where documents come from and who is told of changes.
 type LiveConfig struct {
-	Source Source        // gives the document; nil is an error
-	Poll   time.Duration // between two looks at the source while [Live.Run] runs; zero means 5 s
-	// OnReload, if set, is called by the goroutine that looked when it found something new: with the model in use, and
-	// nil or why the new one is not. An error is told once in a row, and nil after it also if the old document is
-	// back.
+	Source Source        // returns the document; nil is an error
+	Poll   time.Duration // time between two reads of the source while [Live.Run] runs; zero means 5 s
+	// OnReload, if set, is called when a reload found something new, on the goroutine of the reload. m is the model in
+	// use; err is nil, or why the new document was not taken. The same error is reported only once in a row. After an
+	// error, OnReload is called with nil when the document is good again, even if it is the old one.
 	OnReload func(m *Model, err error)
 }
 
-// Live is what is built of the newest good document of a source. A new one replaces the old at once; uses under way
-// end on the old one, which the last of them closes. A bad document changes nothing.
+// Live holds the value that was built from the newest good document of a source. A new document replaces the value at
+// once. Uses in flight end on the old value, and the last of them closes it. A document with errors changes nothing.
 //
 // It starts no goroutine: the caller runs Run. All methods are safe for concurrent use.
 type Live[C io.Closer] struct {
@@ -39,23 +39,23 @@ type Live[C io.Closer] struct {
 
 	current atomic.Pointer[generation[C]] // nil after Close
 
-	mu     sync.Mutex // has one document looked at at a time; guards what follows
+	mu     sync.Mutex // held during a reload, so that there is one at a time; guards what follows
 	data   []byte     // the document of current
-	failed string     // the last error, to tell it once
+	failed string     // text of the last error, to report it only once
 
-	closeErr atomic.Pointer[error] // the first of those of the generations that are over
+	closeErr atomic.Pointer[error] // the first error of closing a value
 }
 
 type generation[C io.Closer] struct {
 	live  *Live[C]
 	model *Model
 	value C
-	uses  atomic.Int64 // under way, and one for being the current one
-	end   func(error)  // leave, in the form a Bind takes
+	uses  atomic.Int64 // uses in flight, plus one while it is current
+	end   func(error)  // leave, with the signature that a Bind needs
 }
 
-// NewLive loads the first document and builds of it. Errors are the source's, [Load]'s or build's. build is not called
-// concurrently.
+// NewLive loads the first document and calls build with its model. Errors are those of the source, [Load] or build.
+// build is not called concurrently.
 func NewLive[C io.Closer](ctx context.Context, cfg LiveConfig, build func(*Model) (C, error)) (*Live[C], error) {
 	switch {
 	case cfg.Source == nil:
@@ -74,7 +74,7 @@ func NewLive[C io.Closer](ctx context.Context, cfg LiveConfig, build func(*Model
 	return l, nil
 }
 
-// look builds of the source's document, unless it asks for what old was built of.
+// look reads the source and builds the document's value, or returns old if the document means the same as old's.
 func (l *Live[C]) look(ctx context.Context, old *generation[C]) (g *generation[C], data []byte, err error) {
 	if data, err = l.cfg.Source(ctx); err != nil {
 		return nil, nil, err
@@ -96,7 +96,7 @@ func (l *Live[C]) look(ctx context.Context, old *generation[C]) (g *generation[C
 	return g, data, err
 }
 
-// Reload looks at the source now, and reports whether what is in use has changed; on an error it has not.
+// Reload reads the source now, and reports whether the value in use was replaced. On an error it was not.
 func (l *Live[C]) Reload(ctx context.Context) (changed bool, err error) {
 	old, news, err := l.reload(ctx)
 	if old != nil {
@@ -108,7 +108,7 @@ func (l *Live[C]) Reload(ctx context.Context) (changed bool, err error) {
 	return old != nil, err
 }
 
-// reload returns the replaced generation, if any, and the model in use, if there is something to tell.
+// reload returns the generation that was replaced, if any, and the model in use if OnReload must be called.
 func (l *Live[C]) reload(ctx context.Context) (replaced *generation[C], news *Model, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func (l *Live[C]) reload(ctx context.Context) (replaced *generation[C], news *Mo
 	g, data, err := l.look(ctx, old)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, nil, err // the caller's doing, and not the document's
+		return nil, nil, err // the caller's context has ended, so the document is not to blame
 	case err != nil:
 		if err.Error() != l.failed {
 			news, l.failed = old.model, err.Error()
@@ -127,7 +127,7 @@ func (l *Live[C]) reload(ctx context.Context) (replaced *generation[C], news *Mo
 		return nil, news, err
 	}
 	if l.failed != "" {
-		news = old.model // whoever was told of the error waits to hear that it is over
+		news = old.model // the error was reported, so report its end
 	}
 	l.data, l.failed = data, ""
 	if g == old {
@@ -137,21 +137,21 @@ func (l *Live[C]) reload(ctx context.Context) (replaced *generation[C], news *Mo
 	return old, g.model, nil
 }
 
-// Run looks at the source every Poll until ctx ends, and returns its error, or [resilience.ErrClosed] after Close.
-// OnReload hears of changes.
+// Run reads the source every Poll until ctx ends. It returns ctx's error, or [resilience.ErrClosed] after Close.
+// Changes are reported to OnReload.
 func (l *Live[C]) Run(ctx context.Context) error {
 	for {
 		if err := clock.Sleep(ctx, clock.System(), l.cfg.Poll); err != nil {
 			return err
 		}
-		// Every other error has been told, and the next document may be better.
+		// All other errors were reported, and the next document may be good.
 		if _, err := l.Reload(ctx); errors.Is(err, resilience.ErrClosed) {
 			return err
 		}
 	}
 }
 
-// Model is the document in use; nil after Close.
+// Model returns the model in use, or nil after Close.
 func (l *Live[C]) Model() *Model {
 	if g := l.current.Load(); g != nil {
 		return g.model
@@ -159,7 +159,7 @@ func (l *Live[C]) Model() *Model {
 	return nil
 }
 
-// use is the current generation, which stays open until its leave.
+// use begins a use of the current generation, which stays open until leave is called.
 func (l *Live[C]) use() (*generation[C], error) {
 	for {
 		g := l.current.Load()
@@ -173,10 +173,10 @@ func (l *Live[C]) use() (*generation[C], error) {
 	}
 }
 
-// Close makes later uses fail; those under way go on, and the last closes what is current. The error is that of
-// closing so far.
+// Close makes later uses fail with [resilience.ErrClosed]. Uses in flight go on, and the last of them closes the value.
+// Close returns the first error of closing a value so far.
 func (l *Live[C]) Close() error {
-	l.mu.Lock() // no look is under way, and none comes after it
+	l.mu.Lock() // no reload is in progress, and later ones fail
 	g := l.current.Swap(nil)
 	l.mu.Unlock()
 	if g != nil {
@@ -188,7 +188,7 @@ func (l *Live[C]) Close() error {
 	return nil
 }
 
-// enter begins a use, unless the generation is over.
+// enter begins a use, unless the generation is closed.
 func (g *generation[C]) enter() bool {
 	for n := g.uses.Load(); n > 0; n = g.uses.Load() {
 		if g.uses.CompareAndSwap(n, n+1) {
@@ -203,21 +203,21 @@ func (g *generation[C]) leave() {
 		return
 	}
 	if err := g.value.Close(); err != nil {
-		g.live.closeErr.CompareAndSwap(nil, &err) // a Live may see any number of documents
+		g.live.closeErr.CompareAndSwap(nil, &err) // only the first error is kept, because a Live may see any number of documents
 	}
 }
 
-// Source returns the document as it is now, never to be changed afterwards. It is not called concurrently.
+// Source returns the present document, which must not be changed afterwards. It is not called concurrently.
 type Source func(ctx context.Context) ([]byte, error)
 
-// File is the document in a file, read only as far as [Load] allows.
+// File returns a Source that reads the file at path, up to the size that [Load] allows.
 func File(path string) Source {
 	return func(context.Context) ([]byte, error) {
 		info, err := os.Stat(path)
 		if err != nil {
 			return nil, err
 		}
-		if !info.Mode().IsRegular() { // a pipe would block, a directory gives a worse message
+		if !info.Mode().IsRegular() { // opening a pipe would block, and reading a directory gives a worse message
 			return nil, fmt.Errorf("%s is not a regular file", path)
 		}
 		f, err := os.Open(path)

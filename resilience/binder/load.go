@@ -16,24 +16,24 @@ import (
 
 const (
 	rootKey = "Resilience"
-	// DocumentMax bounds a document in bytes. One with every key is 2 KiB.
+	// DocumentMax is the greatest size of a document in bytes. One with every key has 2 KiB.
 	DocumentMax = 64 << 10
-	// problemsMax bounds the problems of one message.
+	// problemsMax is how many problems one error lists at most.
 	problemsMax = 50
 )
 
-// Problem is one thing that is wrong with a document.
+// Problem is one error in a document.
 type Problem struct {
-	Path string // the key as it was written, "Resilience.Retry.Backoff.BaseMs"; empty: the document as a whole
-	Line int    // of the document, from 1; zero: not known
-	Text string // says what is wrong and what to write instead
+	Path string // the key as it was written, "Resilience.Retry.Backoff.BaseMs"; empty means the document as a whole
+	Line int    // of the document, from 1; zero means that it is not known
+	Text string // what is wrong, and what to write instead
 }
 
 func problem(path string, line int, format string, args ...any) Problems {
 	return Problems{{Path: path, Line: line, Text: fmt.Sprintf(format, args...)}}
 }
 
-// Error is the path, the text, and the line in brackets.
+// Error returns the path, the text, and the line in brackets.
 func (p Problem) Error() string {
 	s := p.Text
 	if p.Path != "" {
@@ -45,12 +45,12 @@ func (p Problem) Error() string {
 	return s
 }
 
-// Problems are everything that is wrong with a document, in the order of its lines: a list, []Problem, whose Error has a line
-// for each. By Unwrap errors.Is and errors.As see every [Problem].
+// Problems lists everything that is wrong with a document, in the order of its lines. It is a []Problem, and its Error
+// has a line for each. Through Unwrap, errors.Is and errors.As see every [Problem].
 type Problems = document.Problems[Problem]
 
-// Load reads a JSON document and returns its checked model. Every error is [Problems] with all that is wrong. Keys
-// beside a group "Resilience" are ignored.
+// Load reads a JSON document and returns its checked model. Every error is [Problems] with everything that is wrong.
+// Keys beside a group "Resilience" are ignored.
 func Load(data []byte) (*Model, error) {
 	n, err := parse(data)
 	if err != nil {
@@ -63,7 +63,8 @@ func parse(data []byte) (document.Node, error) {
 	if len(data) > DocumentMax {
 		return document.Node{}, problem("", 0, "the document is larger than %d KiB; one with every key is a fraction of that, was another file meant?", DocumentMax>>10)
 	}
-	// A file that is being written is empty for a moment, and means nothing by it.
+	// A file that is being written is empty for a moment, so an empty document must not mean that there are no
+	// policies.
 	if len(bytes.TrimSpace(bytes.TrimPrefix(data, []byte("\ufeff")))) == 0 {
 		return document.Node{}, problem("", 0, "the document is empty; write {} for no policy at all")
 	}
@@ -74,8 +75,9 @@ func parse(data []byte) (document.Node, error) {
 	return n, err
 }
 
-// LoadNode is [Load] of a part of the crawl's settings, for the reader of these alone: part is what it has parsed, where
-// scalars need no right quotes, and path begins the path of every problem. Programs use [Load] or [LoadSection].
+// LoadNode is [Load] for a part of the crawl's settings; only their reader calls it. part is a node that it has parsed,
+// in which scalars need not be quoted correctly; path is the beginning of the path of every problem. Programs use
+// [Load] or [LoadSection].
 func LoadNode(path string, part any) (*Model, error) {
 	n, ok := part.(document.Node)
 	if !ok {
@@ -84,8 +86,8 @@ func LoadNode(path string, part any) (*Model, error) {
 	return finish(n, path, true)
 }
 
-// LoadSection is [Load] of one group of a larger document, by its name or names with colons between:
-// "Clients:Payments". What stands beside it is ignored. The errors name paths from the top.
+// LoadSection is [Load] for one group of a larger document. section is the group's name, or several names with colons
+// between: "Clients:Payments". Everything beside the group is ignored. Errors have paths from the top of the document.
 func LoadSection(data []byte, section string) (*Model, error) {
 	n, path, err := sectionOf(data, section)
 	if err != nil {
@@ -94,8 +96,8 @@ func LoadSection(data []byte, section string) (*Model, error) {
 	return finish(n, path, false)
 }
 
-// LoadNamed loads the documents of a group by their names: with section "Policies", {"Policies": {"search":
-// {"Timeout": {}}, "payments": {"Retry": {}}}} has two. Every error is [Problems] with all that is wrong.
+// LoadNamed loads the documents of a group by their names. With section "Policies", {"Policies": {"search": {"Timeout":
+// {}}, "payments": {"Retry": {}}}} has two. Every error is [Problems] with everything that is wrong.
 func LoadNamed(data []byte, section string) (map[string]*Model, error) {
 	n, path, err := sectionOf(data, section)
 	if err != nil {
@@ -122,7 +124,7 @@ func LoadNamed(data []byte, section string) (map[string]*Model, error) {
 	return models, nil
 }
 
-// sectionOf finds a group, and where it stands. Its error is [Problems].
+// sectionOf returns a group and its path. Its error is [Problems].
 func sectionOf(data []byte, section string) (n document.Node, path string, err error) {
 	if n, err = parse(data); err != nil {
 		return n, "", err
@@ -158,7 +160,7 @@ func finish(n document.Node, path string, untyped bool) (*Model, error) {
 }
 
 type walk struct {
-	untyped  bool // quotes mean nothing
+	untyped  bool // whether quotes around scalars are ignored
 	problems Problems
 }
 
@@ -166,8 +168,8 @@ func (w *walk) report(path string, line int, format string, args ...any) {
 	w.problems = append(w.problems, problem(path, line, format, args...)...)
 }
 
-// root steps over the optional name around all sections, and ignores what is beside it but for a section of ours. An
-// empty node has no sections.
+// root enters the group around all sections, if there is one, and ignores the keys beside it unless they are sections.
+// An empty node has no sections.
 func (w *walk) root(path string, n document.Node, m *Model) {
 	isRoot := func(e document.Entry) bool { return e.Key == rootKey || e.Key == document.Snake(rootKey) }
 	model := reflect.ValueOf(m).Elem()
@@ -193,7 +195,7 @@ func (w *walk) group(path string, n document.Node, to reflect.Value) {
 		if path == "" {
 			subject = "the document is "
 		}
-		if n.Kind == document.Null { // which could mean either
+		if n.Kind == document.Null { // it may mean the defaults, or no section
 			advice = "; write {} for the defaults, or remove the line"
 		}
 		w.report(path, n.Line, "%s%s instead of a group of settings%s", subject, n.Kind, advice)
@@ -242,7 +244,7 @@ func setDefaults(section reflect.Value) {
 		if v.Kind() == reflect.Struct {
 			setDefaults(v)
 		} else if err := f.store(v.Addr().Interface(), f.def); err != nil {
-			panic("binder: default of " + f.key + ": " + err.Error()) // a mistake in a tag
+			panic("binder: default of " + f.key + ": " + err.Error()) // a mistake in a struct tag
 		}
 	}
 }
@@ -261,7 +263,8 @@ func (w *walk) unknown(path string, e document.Entry, fields []field) {
 	w.report(document.Join(path, document.QuoteKey(e.Key)), e.Line, "is not a setting; %s", hint)
 }
 
-// scalar stores a value of the right type. An empty one is not the default: the document may have been cut off.
+// scalar stores a value of the right type. An empty value does not mean the default, because the document may have been
+// cut off.
 func (w *walk) scalar(path string, f *field, v any, n document.Node) bool {
 	want := document.String
 	switch v.(type) {
@@ -311,8 +314,8 @@ func (w *walk) codes(path string, f *field, v *[]int, n document.Node) {
 	}
 }
 
-// settle moves a pause bound that is at its default to the one that is not. Two written ones that contradict are an
-// error.
+// settle resolves a first pause above the longest one. If one of them has its default, it takes the value of the other;
+// otherwise that is an error.
 func (w *walk) settle(path string, line int, b *Backoff) {
 	switch {
 	case b.Base <= b.MaxDelay:

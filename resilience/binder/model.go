@@ -16,42 +16,42 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 )
 
-// Model is a checked document: a nil section was not written, and its policy is absent. Every value is in range,
-// defaults are filled in, and nothing changes it after it is loaded, so goroutines may share it. The zero Model is no
-// policy.
+// Model is a checked document. A nil section was not written, and its policy is absent. Every value is in range, and
+// defaults are filled in. Nothing changes a Model after it was loaded, so goroutines may share it. The zero Model has
+// no policies.
 //
-// The tag of a field is its key, default, least and greatest value, for loader, writer and messages. Bounds only catch
-// slips, such as milliseconds in place of seconds.
+// The tag of a field is its key, default, least and greatest value, for the loader, the writer and messages. The bounds
+// only catch slips, such as milliseconds in place of seconds.
 type Model struct {
 	Retry             *Retry             `doc:"Retry"`             // tries again what has failed
 	Timeout           *Timeout           `doc:"Timeout"`           // bounds each attempt
 	CircuitBreaker    *CircuitBreaker    `doc:"CircuitBreaker"`    // stops calls to what keeps failing
-	Bulkhead          *Bulkhead          `doc:"Bulkhead"`          // bounds the calls under way
-	BulkheadIsolation *BulkheadIsolation `doc:"BulkheadIsolation"` // the same for each key
+	Bulkhead          *Bulkhead          `doc:"Bulkhead"`          // bounds the calls in flight
+	BulkheadIsolation *BulkheadIsolation `doc:"BulkheadIsolation"` // bounds the calls in flight for each key
 	Hedging           *Hedging           `doc:"Hedging"`           // starts a second call beside a slow one
 	Fallback          *Fallback          `doc:"Fallback"`          // replaces a failed result
 }
 
-// Retry is how often and how soon a failed call is tried again.
+// Retry says how often and how soon a failed call is tried again.
 type Retry struct {
-	MaxRetries int     `doc:"MaxRetries,3,0,100"` // tries after the first; it does not count with Forever
-	Forever    bool    `doc:"RetryForever,false"` // until a call succeeds or its context ends
+	MaxRetries int     `doc:"MaxRetries,3,0,100"` // tries after the first; ignored with Forever
+	Forever    bool    `doc:"RetryForever,false"` // try until a call succeeds or its context ends
 	Backoff    Backoff `doc:"Backoff"`            // the pauses between tries
 }
 
-// Backoff is how the pause grows from one try to the next. No pause has to be asked for.
+// Backoff says how the pause grows from one try to the next. Every field is optional.
 type Backoff struct {
 	Type     BackoffType   `doc:"Type,exponential"`            // how the pause grows
-	Base     time.Duration `doc:"BaseMs,200,1,3600000"`        // first pause; MaxDelay if that is written and shorter
-	MaxDelay time.Duration `doc:"MaxDelayMs,30000,1,86400000"` // of every pause; Base if that is written and longer
-	// Jitter spreads constant, linear and exponential pauses over the range from zero up (full jitter).
+	Base     time.Duration `doc:"BaseMs,200,1,3600000"`        // first pause; if only MaxDelay is written, at most MaxDelay
+	MaxDelay time.Duration `doc:"MaxDelayMs,30000,1,86400000"` // longest pause; if only Base is written, at least Base
+	// Jitter replaces each constant, linear and exponential pause by a random one from zero up to it (full jitter).
 	Jitter bool `doc:"UseJitter,true"`
 }
 
-// BackoffType names a way to grow, as documents are written out with it.
+// BackoffType names how the pause grows, as documents spell it.
 type BackoffType string
 
-// The ways to grow.
+// The values of BackoffType.
 const (
 	BackoffNone         BackoffType = "none"               // no pause at all
 	BackoffConstant     BackoffType = "constant"           // always Base
@@ -60,48 +60,49 @@ const (
 	BackoffDecorrelated BackoffType = "decorrelatedJitter" // random between Base and three times the pause before
 )
 
-// Timeout bounds one attempt, to the end of its answer; the caller's context bounds all attempts together.
+// Timeout bounds one attempt, to the end of its response. The caller's context bounds all attempts together.
 type Timeout struct {
 	Limit time.Duration `doc:"Seconds,30,0.001,86400"` // time for one attempt
 }
 
 // CircuitBreaker stops calls to what keeps failing.
 type CircuitBreaker struct {
-	Name             string        `doc:"CircuitName,default"`          // of 1 to 100 printable bytes; those of one name share one breaker
+	Name             string        `doc:"CircuitName,default"`          // 1 to 100 printable bytes; documents with the same name may share one breaker (Deps.Breakers)
 	FailureThreshold int           `doc:"FailureThreshold,5,1,1000000"` // failures in a row that open it
 	SuccessThreshold int           `doc:"SuccessThreshold,1,1,65535"`   // successes that close it again
-	Break            time.Duration `doc:"BreakSeconds,30,0.001,86400"`  // for how long it stays open
+	Break            time.Duration `doc:"BreakSeconds,30,0.001,86400"`  // how long it stays open
 }
 
-// Bulkhead bounds the calls under way.
+// Bulkhead bounds the calls in flight.
 type Bulkhead struct {
-	MaxConcurrency int           `doc:"MaxConcurrency,10,1,100000"`     // calls under way at most
-	MaxQueue       int           `doc:"MaxQueueDepth,100,0,1000000"`    // how many more may wait
-	QueueTimeout   time.Duration `doc:"QueueTimeoutSeconds,10,0,86400"` // for how long one may wait; 0 is not at all
+	MaxConcurrency int           `doc:"MaxConcurrency,10,1,100000"`     // greatest number of calls in flight
+	MaxQueue       int           `doc:"MaxQueueDepth,100,0,1000000"`    // how many more calls may wait
+	QueueTimeout   time.Duration `doc:"QueueTimeoutSeconds,10,0,86400"` // how long a call may wait; 0 means not at all
 }
 
-// BulkheadIsolation bounds the calls under way for each key, which for HTTP is the host.
+// BulkheadIsolation bounds the calls in flight for each key, which for HTTP is the host.
 type BulkheadIsolation struct {
-	MaxConcurrency int           `doc:"MaxConcurrentRequests,10,1,100000"` // of one key
-	MaxQueue       int           `doc:"MaxQueueSize,100,0,1000000"`        // how many more of one key may wait
-	QueueTimeout   time.Duration `doc:"QueueTimeoutSeconds,10,0,86400"`    // for how long one may wait; 0 is not at all
+	MaxConcurrency int           `doc:"MaxConcurrentRequests,10,1,100000"` // greatest number of calls in flight for one key
+	MaxQueue       int           `doc:"MaxQueueSize,100,0,1000000"`        // how many more calls of one key may wait
+	QueueTimeout   time.Duration `doc:"QueueTimeoutSeconds,10,0,86400"`    // how long a call may wait; 0 means not at all
 }
 
-// Hedging sends a second request when the first is slow.
+// Hedging starts another request when the first is slow.
 type Hedging struct {
 	After       time.Duration `doc:"HedgeAfterMs,200,1,3600000"` // how long the latest attempt may take before another starts
 	MaxAttempts int           `doc:"MaxHedgedAttempts,1,1,10"`   // how many may be started beside the first
 }
 
-// Fallback says when something else is returned; the program gives it.
+// Fallback says which results are replaced; the program gives the replacement.
 type Fallback struct {
-	StatusCodes []int `doc:"StatusCodes,500 502 503 504,100,599"` // the statuses it replaces, none twice. It replaces errors as well
+	StatusCodes []int `doc:"StatusCodes,500 502 503 504,100,599"` // the statuses to replace, without repetition; errors are always replaced
 }
 
-// Equal reports whether two documents ask for the same.
+// Equal reports whether two documents have the same sections and values.
 func (m *Model) Equal(o *Model) bool { return reflect.DeepEqual(m, o) }
 
-// MarshalJSON writes the document with its root and every key of each section. It loads again as an equal Model.
+// MarshalJSON writes the document with its group "Resilience" and every key of each section. Load makes an equal Model
+// of it.
 func (m *Model) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(`{"` + rootKey + `":`)
@@ -110,7 +111,7 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// write writes the fields of a struct, but for the sections that are not there.
+// write writes the fields of a struct, without sections that are nil.
 func write(b *bytes.Buffer, v reflect.Value) {
 	comma := "{"
 	for i, f := range fieldsOf(v.Type()) {
@@ -131,14 +132,14 @@ func write(b *bytes.Buffer, v reflect.Value) {
 	b.WriteByte('}')
 }
 
-// maxName bounds a name that goes into logs and metrics, in bytes.
+// maxName is the greatest length, in bytes, of a name, which goes into logs and metrics.
 const maxName = 100
 
 type field struct {
 	key      string
-	snake    string  // as YAML spells it
-	def      string  // as it would be written
-	min, max float64 // both inclusive, as written; not for texts and switches
+	snake    string  // as YAML files spell it
+	def      string  // the default as a document would have it
+	min, max float64 // inclusive, in the document's unit; unused for texts and switches
 }
 
 var byType sync.Map
@@ -151,7 +152,7 @@ func fieldsOf(group reflect.Type) []field {
 	for i := range all {
 		parts := append(strings.Split(group.Field(i).Tag.Get("doc"), ","), "", "", "")
 		all[i] = field{key: parts[0], def: parts[1], snake: document.Snake(parts[0])}
-		all[i].min, _ = strconv.ParseFloat(parts[2], 64) // not a number where there is none
+		all[i].min, _ = strconv.ParseFloat(parts[2], 64) // stays 0 if there is no bound
 		all[i].max, _ = strconv.ParseFloat(parts[3], 64)
 	}
 	byType.Store(group, all)
@@ -169,7 +170,7 @@ func (f *field) unit() time.Duration {
 	return time.Millisecond
 }
 
-// want finishes "give …": what a right value looks like. v points to it.
+// want returns the end of the sentence "give …": what a right value looks like. v points to it.
 func (f *field) want(v any) string {
 	between := fmt.Sprintf("from %s to %s", number(f.min), number(f.max))
 	switch v.(type) {
@@ -194,7 +195,7 @@ func number(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
 var separators = strings.NewReplacer("-", "", "_", "")
 
-// store parses text into v; the default of a list is one text. The error says what is wrong and what to give instead.
+// store parses text into v. The default of a list is one text. An error says what is wrong and what to give instead.
 func (f *field) store(v any, text string) (err error) {
 	want := f.want(v)
 	wrong := func(is string) error { return fmt.Errorf("%s is %s; give %s", document.Quote(text), is, want) }
@@ -217,7 +218,7 @@ func (f *field) store(v any, text string) (err error) {
 		n, err = document.ParseInt(text, want)
 		*v = int(n)
 		return between(float64(n))
-	case *time.Duration: // a float64 is exact to the nanosecond within the bounds
+	case *time.Duration: // within the bounds, a float64 is exact to the nanosecond
 		var x float64
 		x, err = document.ParseFloat(text, want)
 		*v = time.Duration(x*float64(f.unit()) + 0.5)
@@ -240,13 +241,13 @@ func (f *field) store(v any, text string) (err error) {
 	return err
 }
 
-// format writes what v points to as JSON, so that it can be read back.
+// format returns what v points to as JSON that store can read back.
 func (f *field) format(v any) string {
 	if d, ok := v.(*time.Duration); ok {
 		return number(float64(*d) / float64(f.unit()))
 	}
 	text, err := json.Marshal(v)
-	if err != nil { // none of the types in a Model makes it fail
+	if err != nil { // cannot happen with the types in a Model
 		panic("binder: " + err.Error())
 	}
 	return string(text)
