@@ -1,9 +1,9 @@
-// Package crawltest is for the tests of programs that crawl: a site in memory, time that does not pass, and the suites that
-// fetchers, sinks and extractors of one's own must pass.
+// Package crawltest helps to test programs that crawl: it has a site in memory, time that does not pass, and suites
+// that a program's own fetchers, sinks and extractors must pass.
 //
-// A [Site] has pages by their paths. As [crawl.Options.Fetcher] it has a crawl run without a network, and as an http.Handler
-// it serves the same over one. In [FakeClock] a crawl of fifty pages at one a second takes a few milliseconds, and Retry-After
-// and back-off as little, while each wait is as long as it should be:
+// A [Site] has pages by their paths. As [crawl.Options.Fetcher] it lets a crawl run without a network, and as an
+// http.Handler it serves the same pages over one. Within [FakeClock], a crawl of fifty pages at one a second takes a
+// few milliseconds, and so do Retry-After and back-off, while each wait has its full length by the clock:
 //
 //	func TestCrawler(t *testing.T) {
 //		crawltest.FakeClock(t, func(t *testing.T) {
@@ -24,7 +24,7 @@
 //		})
 //	}
 //
-// [TestFetcher], [TestSink] and [TestExtractor] hold an implementation to what its interface promises.
+// [TestFetcher], [TestSink] and [TestExtractor] check that an implementation does what its interface promises.
 package crawltest
 
 import (
@@ -46,47 +46,51 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// FakeClock runs a test in a bubble of [testing/synctest], in which time stands still while anything runs, and goes on to the
-// next timer when everything waits. Crawls, clients and limiters of this module, with a state on disk too, follow it as they
-// are. What waits for a socket, a process or a mutex keeps it from going on: a crawl in a bubble needs a [Site], or another
-// Fetcher without a network, and all that it starts must have ended when test returns.
+// FakeClock runs a test in a bubble of [testing/synctest], in which time stands still while any goroutine runs, and
+// jumps to the next timer when all of them wait. Crawls, clients and limiters of this module use that time without any
+// setting, also with a state on disk. A goroutine that waits for a socket, a process or a mutex keeps time from moving
+// on. So a crawl in a bubble needs a [Site], or another Fetcher without a network, and everything that it starts must
+// have ended when test returns.
 func FakeClock(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, test)
 }
 
-// Page is what a [Site] answers. The zero Page is an empty text.
+// Page says what a [Site] answers. The zero Page is an empty text.
 type Page struct {
-	// Status is the HTTP status. Zero: 200, or 302 with a Location.
+	// Status is the HTTP status. Zero means 200, or 302 if Location is set.
 	Status int
-	// Header is that of the response. Its Content-Type, if it has none, is text/html if Body begins with "<", else text/plain.
+	// Header is the header of the response. If it has no Content-Type, that is text/html if Body begins with "<",
+	// otherwise text/plain.
 	Header http.Header
-	// Location is where it redirects to, as it is sent. Empty: it is no redirect.
+	// Location is the value of the Location header of a redirect, sent as it is. Empty means that the page is no
+	// redirect.
 	Location string
-	// Body is what is sent.
+	// Body is the body of the response.
 	Body string
-	// Latency is how long it takes until the response begins.
+	// Latency is the time until the response begins.
 	Latency time.Duration
-	// Err, if set, is how the request fails in place of a response; over a network the connection is closed.
+	// Err, if set, is returned instead of a response; over a network the connection is closed.
 	Err error
-	// Handler, if set, answers instead of all else but Latency: for logins, limits and what changes.
+	// Handler, if set, writes the response instead of Status, Header, Location and Body. Use it for logins, limits and
+	// pages that change.
 	Handler http.HandlerFunc
 }
 
-// Request is what a [Site] was asked.
+// Request is a request that a [Site] has received.
 type Request struct {
-	// Time is when it came.
+	// Time is when the request was received.
 	Time time.Time
-	// Method and URL are as they were sent; URL is absolute.
+	// Method and URL are those of the request; URL is absolute.
 	Method, URL string
-	// Header is the Site's own copy.
+	// Header is a copy of the request's header.
 	Header http.Header
-	// Body is what was sent with it, at most 1 MiB.
+	// Body is the body of the request, at most 1 MiB of it.
 	Body string
 }
 
-// Site is one or more web sites in memory. It answers 404 to what is none of its pages, robots.txt included, and remembers
-// each request. It is a [crawl.Fetcher] and an http.Handler, safe for concurrent use.
+// Site is one or more web sites in memory. It answers 404 for everything that is none of its pages, including
+// robots.txt, and records each request. It is a [crawl.Fetcher] and an http.Handler, and safe for concurrent use.
 type Site struct {
 	mu       sync.Mutex // guards what follows
 	pages    map[string]Page
@@ -98,11 +102,12 @@ var (
 	_ http.Handler  = (*Site)(nil)
 )
 
-// NewSite makes a site of pages by path and query ("/search?q=x"), which are those of any host, or by URL
-// ("https://other.example/"), which go first.
+// NewSite returns a site with pages by path and query ("/search?q=x"), which then exist on every host, or by URL
+// ("https://other.example/"). A page by URL takes precedence.
 func NewSite(pages map[string]Page) *Site { return &Site{pages: maps.Clone(pages)} }
 
-// Numbered is a site of n pages, "/" and "/2" to "/n", of which each links to the next and has a number for its title.
+// Numbered returns a site of n pages, "/" and "/2" to "/n". Each links to the next, the last to the first, and has its
+// number as title.
 func Numbered(n int) *Site {
 	pages := make(map[string]Page, n)
 	for i := 1; i <= n; i++ {
@@ -118,7 +123,7 @@ func numbered(i int) string {
 	return "/" + strconv.Itoa(i)
 }
 
-// Set adds a page, or replaces it; see [NewSite].
+// Set adds or replaces a page; path is as in [NewSite].
 func (s *Site) Set(path string, page Page) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,28 +133,28 @@ func (s *Site) Set(path string, page Page) {
 	s.pages[path] = page
 }
 
-// Remove has the site answer 404 to a path.
+// Remove removes a page, so that the site answers 404 for it.
 func (s *Site) Remove(path string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.pages, path)
 }
 
-// Pages are its pages as they are now, by path or URL.
+// Pages returns a copy of the present pages by path or URL.
 func (s *Site) Pages() map[string]Page {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.pages)
 }
 
-// Requests are all that it was asked so far, in the order in which they came.
+// Requests returns all requests so far, in the order in which they were received.
 func (s *Site) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]Request(nil), s.requests...)
 }
 
-// Count is how often it was asked for a path and query, of any host, or for a URL.
+// Count returns how many requests were received for a path and query, on any host, or for a URL.
 func (s *Site) Count(path string) (n int) {
 	for _, r := range s.Requests() {
 		if r.URL == path || pathOf(r.URL) == path {
@@ -159,7 +164,7 @@ func (s *Site) Count(path string) (n int) {
 	return n
 }
 
-// pathOf is the path and query of an absolute URL.
+// pathOf returns the path and query of an absolute URL.
 func pathOf(url string) string {
 	_, rest, _ := strings.Cut(url, "://")
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
@@ -168,14 +173,14 @@ func pathOf(url string) string {
 	return "/"
 }
 
-// maxBody bounds what is remembered of a request.
+// maxBody bounds what is recorded of a request's body, in bytes.
 const maxBody = 1 << 20
 
-// take remembers a request, and finds its page.
+// take records a request, and finds its page.
 func (s *Site) take(r *http.Request, url string) Page {
 	seen := Request{Time: clock.System().Now(), Method: r.Method, URL: url, Header: r.Header.Clone()}
 	if r.Body != nil {
-		body, _ := io.ReadAll(io.LimitReader(r.Body, maxBody)) // as much as comes
+		body, _ := io.ReadAll(io.LimitReader(r.Body, maxBody)) // if reading fails, as much as was read
 		seen.Body, r.Body = string(body), io.NopCloser(strings.NewReader(string(body)))
 	}
 	s.mu.Lock()
@@ -203,7 +208,7 @@ func (s *Site) Fetch(ctx context.Context, r *http.Request) (*http.Response, erro
 	w := httptest.NewRecorder()
 	page.answer(w, r)
 	res := w.Result()
-	if r.Method != http.MethodHead && res.ContentLength > int64(w.Body.Len()) { // as over a network
+	if r.Method != http.MethodHead && res.ContentLength > int64(w.Body.Len()) { // a body shorter than its Content-Length ends with an error, as over a network
 		res.Body = io.NopCloser(io.MultiReader(w.Body, iotest.ErrReader(io.ErrUnexpectedEOF)))
 	}
 	return res, nil
@@ -217,7 +222,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	page := s.take(r, scheme+r.Host+r.RequestURI)
 	if clock.Sleep(r.Context(), clock.System(), page.Latency) != nil {
-		return // nobody waits for it
+		return // the client is gone
 	}
 	if page.Err != nil {
 		panic(http.ErrAbortHandler)
@@ -250,6 +255,6 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = io.WriteString(w, p.Body) // who has gone reads no more
+		_, _ = io.WriteString(w, p.Body) // an error means that the client is gone
 	}
 }

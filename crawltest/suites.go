@@ -21,10 +21,10 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
-// soon is how long a suite waits for what must not take long.
+// soon is how long a suite waits for something that must be quick.
 const soon = 10 * time.Second
 
-// fetchPages are what the suite for fetchers asks for.
+// fetchPages returns the pages that the suite for fetchers requests.
 func fetchPages() map[string]Page {
 	return map[string]Page{
 		"/":           {Body: "<title>home</title>"},
@@ -37,13 +37,13 @@ func fetchPages() map[string]Page {
 	}
 }
 
-// TestFetcher runs the suite for fetchers. The function makes one that answers with the pages of a site, from wherever it has
-// them: it may read them from [Site.Pages], or ask the Site, which is an http.Handler. It returns the URL that "/" of the site
-// has with the fetcher, such as "http://site.example" or that of a server. Whatever it starts it ends by [testing.T.Cleanup].
+// TestFetcher runs the suite for fetchers. open returns a fetcher that answers with the pages of site: it may read them
+// from [Site.Pages], or send requests to site, which is an http.Handler. base is the URL of the page "/" for that
+// fetcher, such as "http://site.example" or the URL of a server. What open starts, it must end by [testing.T.Cleanup].
 //
-// A fetcher must answer each request with the status, type and body of its page; return redirects and errors as they are;
-// leave the request's header alone; serve several goroutines; have an open body not keep another request waiting; and return
-// an error when the context has ended.
+// A fetcher must answer each request with the status, type and body of its page; return redirects and error statuses as
+// they are; leave the request's header unchanged; serve several goroutines; serve other requests while a body is open;
+// and return an error when the context has ended.
 func TestFetcher(t *testing.T, open func(t *testing.T, site *Site) (fetcher crawl.Fetcher, base string)) {
 	t.Helper()
 	pages := fetchPages()
@@ -112,7 +112,7 @@ func TestFetcher(t *testing.T, open func(t *testing.T, site *Site) (fetcher craw
 	})
 }
 
-// checkPage fetches a path and compares it with its page.
+// checkPage fetches a path and compares the response with the page.
 func checkPage(t *testing.T, fetch func(context.Context, string) (*http.Response, error), path string, want Page) {
 	resp, err := fetch(t.Context(), path)
 	if err != nil {
@@ -149,7 +149,7 @@ func checkPage(t *testing.T, fetch func(context.Context, string) (*http.Response
 	}
 }
 
-// within fails the test if something takes long. The test ends with it in any case.
+// within fails the test if do takes too long, and ends the test then.
 func within(t *testing.T, what string, do func()) {
 	t.Helper()
 	begin := clock.System().Now()
@@ -159,23 +159,25 @@ func within(t *testing.T, what string, do func()) {
 	}
 }
 
-// SinkCase is a kind of sink for [TestSink].
+// SinkCase describes a kind of sink for [TestSink].
 type SinkCase struct {
-	// Open opens the sink, and the destination anew if at is nil. Else it is opened again after a crash, of which at is the
-	// Position that the sink has told last before: what the destination has behind it is to be cut off. A sink that is not
-	// [record.Durable] is only opened with nil. Required.
+	// Open opens the sink. If at is nil, the destination must be new and empty. Otherwise the sink is opened again
+	// after a crash, and at is the last Position that it returned: whatever the destination has after that must be
+	// removed. A sink that is not [record.Durable] is opened only with nil. Required.
 	Open func(t *testing.T, at *record.Position) record.Sink
-	// URLs are those of the records that the destination has, in their order; read after Flush or Close. Required.
+	// URLs returns the URLs of the records in the destination, in their order. It is called after Flush or Close.
+	// Required.
 	URLs func(t *testing.T) []string
-	// Items are the JSON of the items that it has, in their order. Nil: it takes none.
+	// Items returns the items in the destination as JSON, in their order. Nil means that the sink takes no items.
 	Items func(t *testing.T) []string
-	// Item is a value that it takes, for each number another. Nil: it takes none.
+	// Item returns a value that the sink takes as an item, a different one for each n. Nil means that the sink takes no
+	// items.
 	Item func(n int) any
 }
 
-// TestSink runs the suite for sinks: records and items come out once and in order; Flush has them readable; a record may be
-// changed after Write; and a [record.Durable] that is opened at a Position it has told goes on from there, whatever came after
-// it.
+// TestSink runs the suite for sinks: records and items come out once and in order; Flush makes them readable; a record
+// may be changed after Write; and a [record.Durable] that is opened at a Position it has returned continues there,
+// whatever was written after it.
 func TestSink(t *testing.T, c SinkCase) {
 	t.Helper()
 	t.Run("Records", func(t *testing.T) {
@@ -218,7 +220,7 @@ func TestSink(t *testing.T, c SinkCase) {
 			if at.Records != int64(done) && c.Item == nil {
 				t.Errorf("Mark after %d records: Records = %d", done, at.Records)
 			}
-			d.write(lost) // which a crash has behind the last Position
+			d.write(lost) // a crash leaves this behind the last Position
 			if err := errors.Join(s.Flush(), s.Sync(), s.Close()); err != nil {
 				t.Fatalf("Flush, Sync and Close: %v", err)
 			}
@@ -236,7 +238,7 @@ func TestSink(t *testing.T, c SinkCase) {
 	})
 }
 
-// sinkDriver writes numbered records.
+// sinkDriver writes numbered records and items to a sink.
 type sinkDriver struct {
 	t *testing.T
 	c SinkCase
@@ -283,7 +285,7 @@ func (d *sinkDriver) flush(want int) {
 	d.holds(want, "after Flush")
 }
 
-// holds compares what the destination has with the first records.
+// holds checks that the destination has exactly the first want records.
 func (d *sinkDriver) holds(want int, when string) {
 	d.t.Helper()
 	urls, items := make([]string, want), make([]string, want)
@@ -301,7 +303,7 @@ func (d *sinkDriver) holds(want int, when string) {
 	}
 }
 
-// oddRecords are records such as servers may cause.
+// oddRecords returns unusual records, such as servers may cause.
 func oddRecords() []*record.Record {
 	return []*record.Record{
 		{},
@@ -312,9 +314,10 @@ func oddRecords() []*record.Record {
 	}
 }
 
-// TestExtractor runs the suite for extractors on documents of the caller's, which should be such as it is for, and on what
-// hosts send in place of them: nothing, noise, and halves. An extractor must not panic, must not change the document, must
-// give the same for the same document whoever asks beside, and must end with its context.
+// TestExtractor runs the suite for extractors. documents should be of the kind that the extractor is for; the suite
+// also uses what hosts send in place of them: nothing, noise, and truncated bodies. An extractor must not panic, must
+// not change the document, must return the same result for the same document, also when called concurrently, and must
+// end when its context ends.
 func TestExtractor(t *testing.T, e crawl.Extractor, documents ...*crawl.Document) {
 	t.Helper()
 	if len(documents) == 0 {
@@ -366,7 +369,7 @@ func TestExtractor(t *testing.T, e crawl.Extractor, documents ...*crawl.Document
 	})
 }
 
-// extract calls the extractor with a copy of a document, which must stay as it is.
+// extract calls the extractor with a copy of a document, and checks that the copy is not changed.
 func extract(t *testing.T, ctx context.Context, e crawl.Extractor, d *crawl.Document) (got *crawl.Extracted, err error) { //nolint:revive // t first, as in all tests
 	defer func() {
 		if v := recover(); v != nil {
@@ -383,7 +386,7 @@ func extract(t *testing.T, ctx context.Context, e crawl.Extractor, d *crawl.Docu
 	return got, err
 }
 
-// spoilt are bodies that are not what a document should have.
+// spoilt returns bodies that such a document should not have.
 func spoilt(r *rand.Rand, body []byte) [][]byte {
 	noise := make([]byte, 4096)
 	for i := range noise {

@@ -20,33 +20,33 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// ClientConfig says what a [Client] is made of. The zero value is an own transport without layers.
+// ClientConfig configures a [Client]. The zero value means a transport of the client's own, without layers.
 type ClientConfig struct {
-	// BaseURL resolves relative URLs as in a browser: one that keeps its last part ends in a slash. Empty: URLs must
-	// be absolute.
+	// BaseURL is the URL against which relative URLs are resolved, as in a browser: if its last segment is to be kept,
+	// it must end in a slash. Empty means that URLs must be absolute.
 	BaseURL   string
-	Transport http.RoundTripper // sends the requests, and stays its owner's; nil means one made of Base, which the client closes
-	Base      BaseConfig        // what the client's own transport is made of; it must be zero beside a Transport
-	// Chain puts layers around the transport, once. The client closes the result if it is an io.Closer. Nil: no
-	// layers.
+	Transport http.RoundTripper // sends the requests; the client does not close it; nil means a transport made from Base, which the client closes
+	Base      BaseConfig        // configures the client's own transport; it must be zero if Transport is set
+	// Chain puts layers around the transport. It is called once. The client closes the result if that is an io.Closer.
+	// Nil means no layers.
 	Chain   func(base http.RoundTripper) (http.RoundTripper, error)
-	MaxBody int64 // of documents that are decoded, in bytes; zero means 10 MiB
+	MaxBody int64 // greatest size of a document that is decoded, in bytes; zero means 10 MiB
 }
 
-// defaultMaxDocument is the crawl's own bound on pages.
+// defaultMaxDocument is also the crawl's bound on the size of pages.
 const defaultMaxDocument int64 = 10 << 20
 
-// Client is an http.Client that owns its parts, with a helper for each verb. Safe for concurrent use; one per purpose:
-// see [Factory].
+// Client is an http.Client that owns its transport and layers, with a helper for each method. It is safe for concurrent
+// use. Use one for each purpose; see [Factory].
 type Client struct {
 	cfg  ClientConfig // never changes after NewClient
 	base *url.URL     // nil if there is none
 	http *http.Client
 	gate clientGate
-	own  []io.Closer // in the order in which they are closed
+	own  []io.Closer // what the client closes, in that order
 }
 
-// NewClient builds a client. The error names the wrong field of cfg, or is that of cfg.Chain.
+// NewClient returns a client. An error names the wrong field of cfg, or is that of cfg.Chain.
 func NewClient(cfg ClientConfig) (*Client, error) {
 	c := &Client{cfg: cfg}
 	if err := c.settle(); err != nil {
@@ -62,8 +62,8 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		if err != nil {
 			return nil, errors.Join(err, c.closeOwn())
 		}
-		if closer, ok := chain.(io.Closer); ok && !same(chain, rt) { // else the transport was handed back
-			c.own = append([]io.Closer{closer}, c.own...) // the outer one first
+		if closer, ok := chain.(io.Closer); ok && !same(chain, rt) { // if Chain returned rt itself, it is not closed here
+			c.own = append([]io.Closer{closer}, c.own...) // the outermost first
 		}
 		rt = chain
 	}
@@ -72,12 +72,12 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// same compares transports, some of which are of types that == panics on.
+// same reports whether a and b are the same transport. For types on which == panics it reports false.
 func same(a, b http.RoundTripper) bool {
 	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
 }
 
-// settle reads the base URL and rejects what makes no sense.
+// settle parses the base URL and checks the configuration.
 func (c *Client) settle() error {
 	cfg := &c.cfg
 	if cfg.Transport != nil && cfg.Base != (BaseConfig{}) {
@@ -98,15 +98,15 @@ func (c *Client) settle() error {
 	return nil
 }
 
-// HTTP is a net/http client over the same chain, without BaseURL, that ends with the Client. Its jar and redirect rule
-// may be set before use.
+// HTTP returns a net/http client over the same chain. It ignores BaseURL, and ends with the Client. Its Jar and
+// CheckRedirect may be set before use.
 func (c *Client) HTTP() *http.Client { return c.http }
 
-// Do sends a request as http.Client does, redirects included. It does not change req.
+// Do sends a request as http.Client does, and follows redirects. It does not change req.
 func (c *Client) Do(req *http.Request) (*http.Response, error) { return c.http.Do(req) }
 
-// Close has later requests fail with [resilience.ErrClosed], and closes the chain and the client's own transport, not
-// a given one. Running requests go on. It may be called again.
+// Close makes later requests fail with [resilience.ErrClosed]. It closes the chain and the client's own transport, but
+// not ClientConfig.Transport. Requests in flight go on. It may be called again.
 func (c *Client) Close() error {
 	if c.gate.closed.Swap(true) {
 		return nil
@@ -138,39 +138,39 @@ func (g *clientGate) CloseIdleConnections() { closeIdle(g.next) }
 
 const jsonType = "application/json"
 
-// Get requests ref, relative to BaseURL or absolute. For all verbs, ctx lasts to the end of the body, any status is an
-// answer, and the caller closes the body.
+// Get requests ref, which is relative to BaseURL or absolute. The following holds for all methods: ctx must last until
+// the end of the body, a response of any status is not an error, and the caller must close the body.
 func (c *Client) Get(ctx context.Context, ref string) (*http.Response, error) {
 	return c.send(ctx, http.MethodGet, ref, nil, nil)
 }
 
-// Head asks for the header of ref.
+// Head requests the header of ref.
 func (c *Client) Head(ctx context.Context, ref string) (*http.Response, error) {
 	return c.send(ctx, http.MethodHead, ref, nil, nil)
 }
 
-// Post sends body to ref. A retry repeats it only under [WithIdempotent], with a *bytes.Reader, *bytes.Buffer or
-// *strings.Reader.
+// Post sends body to ref. A retry repeats it only under [WithIdempotent], and only if body is a *bytes.Reader,
+// *bytes.Buffer or *strings.Reader.
 func (c *Client) Post(ctx context.Context, ref, contentType string, body io.Reader) (*http.Response, error) {
 	return c.send(ctx, http.MethodPost, ref, body, fields("Content-Type", contentType))
 }
 
-// Put stores body at ref. It is repeated on the conditions of Post.
+// Put sends body to ref, to store it there. A retry repeats it under the conditions of Post.
 func (c *Client) Put(ctx context.Context, ref, contentType string, body io.Reader) (*http.Response, error) {
 	return c.send(ctx, http.MethodPut, ref, body, fields("Content-Type", contentType))
 }
 
-// Patch changes ref by body. It is repeated on the conditions of Post.
+// Patch sends body to ref, to change what is there. A retry repeats it under the conditions of Post.
 func (c *Client) Patch(ctx context.Context, ref, contentType string, body io.Reader) (*http.Response, error) {
 	return c.send(ctx, http.MethodPatch, ref, body, fields("Content-Type", contentType))
 }
 
-// Delete removes ref. It is repeated under [WithIdempotent].
+// Delete requests to delete ref. A retry repeats it only under [WithIdempotent].
 func (c *Client) Delete(ctx context.Context, ref string) (*http.Response, error) {
 	return c.send(ctx, http.MethodDelete, ref, nil, nil)
 }
 
-// PostJSON sends v as JSON and asks for JSON. It is repeated on the conditions of Post.
+// PostJSON sends v as JSON to ref and accepts JSON. A retry repeats it only under [WithIdempotent].
 func (c *Client) PostJSON(ctx context.Context, ref string, v any) (*http.Response, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -179,7 +179,7 @@ func (c *Client) PostJSON(ctx context.Context, ref string, v any) (*http.Respons
 	return c.send(ctx, http.MethodPost, ref, bytes.NewReader(text), fields("Content-Type", jsonType, "Accept", jsonType))
 }
 
-// GetJSON asks for a JSON document and decodes it into v, as [Client.DecodeJSON] does.
+// GetJSON requests a JSON document and decodes it into v, as [Client.DecodeJSON] does.
 func (c *Client) GetJSON(ctx context.Context, ref string, v any) error {
 	res, err := c.send(ctx, http.MethodGet, ref, nil, fields("Accept", jsonType)) //nolint:bodyclose // DecodeJSON closes it
 	if err != nil {
@@ -188,14 +188,14 @@ func (c *Client) GetJSON(ctx context.Context, ref string, v any) error {
 	return c.DecodeJSON(res, v)
 }
 
-// DecodeJSON reads the body of res, one JSON document, into v, and closes it. Errors are a [*StatusError], a
-// [*DecodeError] for a body that is not one document or exceeds MaxBody, and those of reading.
+// DecodeJSON reads the body of res, which must be one JSON document, into v, and closes it. Errors are a
+// [*StatusError], a [*DecodeError] if the body is not one document or is larger than MaxBody, or those of reading.
 func (c *Client) DecodeJSON(res *http.Response, v any) error {
 	if err := CheckStatus(res); err != nil {
 		return err
 	}
 	defer Discard(res)
-	// One byte beyond the bound, if there is such a number, tells a body that goes on.
+	// One byte more than MaxBody, unless that overflows, shows that the body is too large.
 	text, err := io.ReadAll(io.LimitReader(res.Body, max(c.cfg.MaxBody, c.cfg.MaxBody+1)))
 	if err != nil {
 		return err
@@ -207,21 +207,21 @@ func (c *Client) DecodeJSON(res *http.Response, v any) error {
 	if e.Err == nil {
 		return nil
 	}
-	e.Type, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type")) // empty if it is none
+	e.Type, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type")) // empty if the header is missing or malformed
 	return e
 }
 
-// DecodeError says that an answer came and is not the document that was asked for.
+// DecodeError says that a response came whose body is not the document that was expected.
 type DecodeError struct {
-	Type string // media type that the answer claims, empty if none
-	Err  error  // why it is not; never nil
+	Type string // media type of the response; empty if it has none
+	Err  error  // what is wrong; never nil
 
 	large bool
 }
 
 var _ outcome.Classed = (*DecodeError)(nil)
 
-// Error says what came and what is wrong with it.
+// Error returns the media type and what is wrong.
 func (e *DecodeError) Error() string {
 	if e.Type == "" {
 		return fmt.Sprintf("decode JSON: %v", e.Err)
@@ -232,7 +232,7 @@ func (e *DecodeError) Error() string {
 // Unwrap returns the cause.
 func (e *DecodeError) Unwrap() error { return e.Err }
 
-// Class is TooLarge or Decode.
+// Class returns too_large or decode.
 func (e *DecodeError) Class() outcome.Class {
 	if e.large {
 		return outcome.TooLarge

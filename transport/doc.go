@@ -1,16 +1,16 @@
-// Package transport has the layers between a program and an http.RoundTripper.
+// Package transport has layers that go between a program and an http.RoundTripper.
 //
-// A [Middleware] puts one layer around a transport, [Chain] puts several. The layers are glue: what they do is done
-// by the policies of package resilience, the limiters of package limit and the adaptive engine, which know nothing of
-// HTTP. [Layers] has a place for each and the default order, with a reason for every place:
+// A [Middleware] puts one layer around a transport, [Chain] puts several. The layers are thin: the work is done by the
+// policies of package resilience, the limiters of package limit and the adaptive engine, none of which depends on HTTP.
+// [Layers] has a place for each and puts them in the default order, whose reasons stand in the source:
 //
 //	l := transport.Layers{Retry: retry, Breaker: breaker, AttemptTimeout: timeout}
 //	client := &http.Client{Transport: l.Chain(http.DefaultTransport)}
 //
-// The New functions make policies with what HTTP asks of them: which answers are failures, how
-// long an answer lives ([Bind]) and how one is thrown away ([Discard]). A policy made elsewhere
-// goes into a chain by [Apply] or, if it sends requests again, by [Repeat]. A [Client] is an
-// http.Client with a helper for each verb, a [Factory] has clients by name.
+// The New functions make policies that know HTTP: which responses are failures, how long a response lives ([Bind]) and
+// how it is discarded ([Discard]). To use a policy made elsewhere, make a layer of it with [Apply], or with [Repeat] if
+// it sends requests again. A [Client] is an http.Client with a helper for each method, and a [Factory] holds clients by
+// name.
 //
 //	layer            refuses with                 acts on
 //	fallback         –                            chosen statuses, errors
@@ -19,29 +19,29 @@
 //	retry            resilience.RetryError        408, 425, 429, 502, 503, 504, timeouts, network errors
 //	hedge            resilience.HedgeError        slowness, and such failures except 429 and 503
 //	breaker          resilience.OpenError         5xx, 408, 425, 429, timeouts, network errors
-//	isolation        resilience.BulkheadError     requests at a host at the same time
-//	bulkhead         resilience.BulkheadError     requests at the same time
-//	rate limit       RejectedError                permits, and what servers order if asked to
+//	isolation        resilience.BulkheadError     requests in flight to a host
+//	bulkhead         resilience.BulkheadError     requests in flight
+//	rate limit       RejectedError                permits, and the waits that servers ask for, if enabled
 //	polite           RejectedError                the same place, for the adaptive engine
 //	attempt timeout  resilience.TimeoutError      the time of one attempt and its body
 //	hints            –                            Retry-After and quotas
 //
-// Every layer whose effect lasts (a timeout, a place, a permit, a ticket, the context of a hedge's winner, the log)
-// ends at the end of the response's body, at an error of reading it, or at Close, whichever comes first, once. So a
-// body must be read to its end or closed, as net/http demands; one that is forgotten keeps its permit. A response
-// without a body ends at once.
+// The effect of some layers lasts beyond the header of the response: a timeout, a place, a permit, a ticket of a
+// breaker, the context of a hedge's winner, the log. It ends exactly once: at the end of the response's body, at an
+// error of reading it, or at Close, whichever comes first. So a body must be read to its end or closed, as net/http
+// demands; a body that is forgotten keeps its permit. For a response without a body the effect ends at once.
 //
 // # What always holds
 //
-//   - The rules of http.RoundTripper: no layer changes a request, each closes its body
-//     also when it refuses, and the result is a response or an error.
-//   - A request is sent again only if it is [Repeatable], with a body from GetBody. A body
-//     that breaks off is not asked for again: its beginning has been given away.
-//   - A response that nobody gets is drained, within bounds, and closed before the next
-//     attempt, which can therefore use its connection, or make the only one allowed.
-//   - What our own layers refuse says nothing about the host: no breaker counts it, and no
-//     retry repeats it. A caller's cancellation teaches nobody anything.
+//   - The rules of http.RoundTripper hold: no layer changes a request, each closes its body even if it refuses the
+//     request, and the result is either a response or an error.
+//   - A request is sent again only if it is [Repeatable], with a body from GetBody. If the body of a response breaks
+//     off, the request is not repeated, because the caller has already got the beginning.
+//   - A response that nobody gets is drained, within bounds, and closed before the next attempt, which can then use
+//     its connection, even if only one is allowed.
+//   - A refusal by a layer tells nothing about the host: no breaker counts it, and no retry repeats it. A cancellation
+//     by the caller counts nowhere.
 //
-// The layers start no goroutine but a hedge's. Everything here is safe for concurrent use,
-// except a response, which is one caller's.
+// The layers start no goroutine, except for a hedge. Everything here is safe for concurrent use, except a response,
+// which belongs to one caller.
 package transport

@@ -16,22 +16,23 @@ import (
 
 // FactoryConfig says which clients a [Factory] has.
 type FactoryConfig struct {
-	// Configure returns the configuration of a name; an error is Client's. Safe for concurrent use. It is called again
-	// for a name only after an error. Nil is an error.
+	// Configure returns the configuration of the client with this name. [Factory.Client] returns its error. It must be
+	// safe for concurrent use. It is called again for a name only after an error or [Factory.Invalidate]. Nil is an
+	// error.
 	Configure func(name string) (ClientConfig, error)
-	// MaxClients bounds the clients, which are never forgotten; one more is an error. Zero: 256.
+	// MaxClients is the greatest number of clients, which are never forgotten; one more is an error. Zero means 256.
 	MaxClients int
-	Transport  http.RoundTripper // of the clients that bring none; it stays its owner's; nil means one made of Base, which the factory closes
-	Base       BaseConfig        // it must be zero beside a Transport
+	Transport  http.RoundTripper // for clients whose configuration has none; the factory does not close it; nil means a transport made from Base, which the factory closes
+	Base       BaseConfig        // configures the factory's own transport; it must be zero if Transport is set
 }
 
 const maxClients = 256
 
-// Factory has clients by name, each built at the first request and shared, with its connections, circuits and limits.
-// The factory closes them. Safe for concurrent use.
+// Factory holds clients by name. Each is built at its first use, and shared with its connections, circuits and limits.
+// The factory closes them. It is safe for concurrent use.
 type Factory struct {
 	cfg   FactoryConfig // never changes after NewFactory
-	base  *Base         // nil if it is somebody else's
+	base  *Base         // nil if FactoryConfig.Transport is set
 	group singleflight.Group
 
 	mu     sync.Mutex // guards what follows
@@ -39,7 +40,7 @@ type Factory struct {
 	built  map[string]*Client
 }
 
-// NewFactory returns a factory without clients. The error names the wrong field of cfg.
+// NewFactory returns a factory without clients. An error names the wrong field of cfg.
 func NewFactory(cfg FactoryConfig) (*Factory, error) {
 	switch {
 	case cfg.Configure == nil:
@@ -58,8 +59,8 @@ func NewFactory(cfg FactoryConfig) (*Factory, error) {
 	return f, nil
 }
 
-// Client is the client of that name. It fails for one too many, if building fails, and with [resilience.ErrClosed]
-// after Close.
+// Client returns the client with this name, and builds it if there is none. It fails if there are too many clients, if
+// building fails, and after Close, with [resilience.ErrClosed].
 func (f *Factory) Client(name string) (*Client, error) {
 	c, err, _ := f.group.Do(name, func() (any, error) {
 		if c, err := f.find(name); c != nil || err != nil {
@@ -99,15 +100,15 @@ func (f *Factory) build(name string) (*Client, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.closed { // while it was built
+	if f.closed { // closed while the client was built
 		return nil, errors.Join(resilience.ErrClosed, c.Close())
 	}
 	f.built[name] = c
 	return c, nil
 }
 
-// Invalidate closes the client of that name, if built; the next [Factory.Client] builds a new one. Holders find the
-// old one closed. The error is that of closing.
+// Invalidate closes the client with this name, if it was built; the next [Factory.Client] builds a new one. Later
+// requests with the old one fail. The error is that of closing it.
 func (f *Factory) Invalidate(name string) error {
 	f.mu.Lock()
 	c := f.built[name]
@@ -119,14 +120,14 @@ func (f *Factory) Invalidate(name string) error {
 	return c.Close()
 }
 
-// Names are those of the clients that have been built, sorted.
+// Names returns the names of the clients that were built, sorted.
 func (f *Factory) Names() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Sorted(maps.Keys(f.built))
 }
 
-// Close closes every client, then the own transport. Later Client calls fail. It may be called again.
+// Close closes every client and then the factory's own transport. Later calls of Client fail. It may be called again.
 func (f *Factory) Close() error {
 	f.mu.Lock()
 	built := f.built

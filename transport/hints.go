@@ -17,34 +17,34 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// defaultMaxRetryAfter is the engine's: more than an hour is most often a mistake.
+// defaultMaxRetryAfter is also the adaptive engine's default: more than an hour is most often a mistake.
 const defaultMaxRetryAfter = time.Hour
 
-// Quota is what a server says is left of one quota, by RateLimit, X-RateLimit and the like. Its fields, each zero if nothing was
-// said:
+// Quota is what a server tells about one quota by RateLimit, X-RateLimit and similar headers. A field is zero if the
+// server did not tell it:
 //
 //	Limit     int64         // requests per window
 //	Remaining int64         // requests left in this window
-//	Reset     time.Duration // from the answer to the end of this window; zero too if it is over
+//	Reset     time.Duration // from the response to the end of this window; also zero if the window is over
 //	Window    time.Duration // length of a whole window
-//	InFlight  int64         // requests of the client that may be under way at once
+//	InFlight  int64         // requests of the client that may be in flight at once
 //
-// IsZero reports whether nothing was said.
+// IsZero reports whether the server told nothing.
 type Quota = header.Quota
 
-// Hint is what the header of one answer says about the requests to come.
+// Hint is what the header of one response tells about later requests.
 type Hint struct {
 	Host       string        // as [ratelimit.Domain] spells it
-	Status     int           // of the answer
+	Status     int           // status of the response
 	At         time.Time     // when the header came
-	RetryAfter time.Duration // from At on, capped; zero if nothing was asked
-	Quota      Quota         // the tightest; zero if nothing was said
+	RetryAfter time.Duration // time to wait from At on, at most MaxRetryAfter; zero if the server asks for no wait
+	Quota      Quota         // the tightest quota; zero if the server told none
 }
 
-// IsZero reports whether nothing was said.
+// IsZero reports whether the header told nothing.
 func (h *Hint) IsZero() bool { return h.RetryAfter == 0 && h.Quota.IsZero() }
 
-// later is what h still says after d: no order to wait, and no quota whose window has ended.
+// later returns what is left of h after d: no wait, and no quota whose window has ended.
 func (h Hint) later(d time.Duration) Hint {
 	h.RetryAfter = 0
 	switch {
@@ -57,16 +57,16 @@ func (h Hint) later(d time.Duration) Hint {
 	return h
 }
 
-// HintsConfig says who is told of hints.
+// HintsConfig says who gets hints.
 type HintsConfig struct {
-	// OnHint is called with every hint, on the request's goroutine, before outer layers see the answer. Safe for
-	// concurrent use. Nil is an error.
+	// OnHint is called with every hint, on the request's goroutine, before outer layers get the response. It must be
+	// safe for concurrent use. Nil is an error.
 	OnHint        func(Hint)
-	MaxRetryAfter time.Duration // cap of what a Retry-After and a reset may ask for; zero means 1h
+	MaxRetryAfter time.Duration // bound of Retry-After and of a quota's reset, which are cut to it; zero means 1h
 }
 
-// Hints tells a callback the limits in every answer, so it belongs inside what retries. Answers without any are not
-// told. It fails without OnHint or with a negative cap.
+// Hints makes a layer that calls OnHint with the hint in every response that has one. Put it inside the layers that
+// retry, so that it sees every attempt. It fails if OnHint is nil or MaxRetryAfter is negative.
 func Hints(cfg HintsConfig) (Middleware, error) {
 	if cfg.OnHint == nil {
 		return nil, errors.New("transport: HintsConfig.OnHint is nil: give a callback or leave Hints out")
@@ -90,7 +90,7 @@ func Hints(cfg HintsConfig) (Middleware, error) {
 }
 
 type hintReader struct {
-	limit time.Duration // of what may be asked for; zero means none
+	limit time.Duration // bound of the times in hints; zero means none
 }
 
 func newHintReader(config string, limit time.Duration) (hintReader, error) {
@@ -100,8 +100,8 @@ func newHintReader(config string, limit time.Duration) (hintReader, error) {
 
 func (r hintReader) read(req *http.Request, res *http.Response) Hint {
 	hint := Hint{Status: res.StatusCode, At: now()}
-	hint.RetryAfter, _ = header.RetryAfterOf(res.Header, hint.At, r.limit) // a malformed one asks for nothing
-	hint.Quota, _ = header.Parse(res.Header, hint.At)                      // nor does a malformed quota say anything
+	hint.RetryAfter, _ = header.RetryAfterOf(res.Header, hint.At, r.limit) // zero if it is malformed
+	hint.Quota, _ = header.Parse(res.Header, hint.At)                      // zero if it is malformed
 	if r.limit > 0 {
 		hint.Quota.Reset = min(hint.Quota.Reset, r.limit)
 	}
@@ -109,7 +109,7 @@ func (r hintReader) read(req *http.Request, res *http.Response) Hint {
 	return hint
 }
 
-// hostOf is the name under which the host of a request has its limits.
+// hostOf returns the name by which limits of the request's host are kept.
 func hostOf(req *http.Request) string {
 	if req.URL == nil {
 		return ""
@@ -119,11 +119,12 @@ func hostOf(req *http.Request) string {
 
 const maxPauses = 4096
 
-// pauses keeps, bounded, until when servers have asked to wait; the host requested longest ago is forgotten.
+// pauses has the times until which servers have asked to wait. The number of hosts is bounded; the host that was used
+// least recently is forgotten.
 type pauses struct {
 	epoch time.Time
 
-	mu    sync.Mutex // has one answer learned from at a time
+	mu    sync.Mutex // held while a hint is added
 	until *lru.Cache[string, clock.Instant]
 }
 
@@ -134,7 +135,7 @@ func newPauses() (*pauses, error) {
 
 func (h *pauses) now() clock.Instant { return clock.Instant(since(h.epoch)) }
 
-// wait is how long host has still asked to be left alone; zero or less is not.
+// wait returns how long requests to host must still wait; zero or less means not at all.
 func (h *pauses) wait(host string) time.Duration {
 	until, _ := h.until.Get(host)
 	return until.Sub(h.now())
@@ -151,8 +152,8 @@ func (h *pauses) learn(hint *Hint) {
 	h.until.Add(hint.Host, max(until, h.now().AddClamped(d)))
 }
 
-// pauseOf is how long a hint forbids requests to its host: until a Retry-After ends, for statuses where it applies
-// (see [outcome.RetryAfter]; not a 403), and until the reset of a used-up quota.
+// pauseOf returns how long a hint forbids requests to its host: until the end of Retry-After, if that applies to the
+// host for this status (see [outcome.RetryAfter]; not for a 403), and until the reset of a used-up quota.
 func pauseOf(hint *Hint) time.Duration {
 	d := time.Duration(0)
 	if outcome.RetryAfter(hint.Status) == outcome.WaitsHost {
@@ -164,13 +165,13 @@ func pauseOf(hint *Hint) time.Duration {
 	return d
 }
 
-// waitedKey marks the context of a request that has waited for the redirect that led to it.
+// waitedKey is the key that marks the context of a request that has waited as the redirect to it asked.
 type waitedKey struct{}
 
-// waitOfRedirect waits as long as the redirect to req asked for, at most limit, and marks the context so that inner
-// layers do not.
+// waitOfRedirect waits for as long as the redirect to req asked, at most limit. It marks the context so that inner
+// layers do not wait again.
 func waitOfRedirect(ctx context.Context, req *http.Request, limit time.Duration) (context.Context, error) {
-	from := req.Response // the redirect, as net/http's Client has it
+	from := req.Response // the redirect, which net/http's Client stores there
 	if from == nil || outcome.RetryAfter(from.StatusCode) != outcome.WaitsTarget ||
 		resilience.AttemptFrom(ctx) > 1 || ctx.Value(waitedKey{}) != nil {
 		return ctx, nil

@@ -13,17 +13,18 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// LogConfig says what is logged of requests, and where.
+// LogConfig says what is logged of requests, and how.
 type LogConfig struct {
-	Logger    *slog.Logger // gets one record per request; nil means that nothing is logged
-	Level     slog.Leveler // of a request which the host answered and did not fail; nil means Info
-	FailLevel slog.Leveler // of one without an answer, or with one that speaks of a host in trouble; nil means Warn
+	Logger    *slog.Logger // gets one record for each request; nil means that nothing is logged
+	Level     slog.Leveler // for requests with a response that is no sign of trouble, and for canceled ones; nil means Info
+	FailLevel slog.Leveler // for requests without a response, or whose outcome shows a host in trouble; nil means Warn
 	Headers   bool         // adds the headers of both sides, redacted
 }
 
-// Log logs every request once, at the end of the response's body or with its error: the method, the redacted URL, the
-// status, the retry's attempts, the durations to the header and to the body's end, and the body bytes sent (-1 if
-// unknown) and received. Texts of errors are redacted.
+// Log makes a layer that logs every request once: at the end of the response's body, or with its error. The record has
+// the method, the redacted URL, the status, the attempts of the retry, the time to the header and to the end of the
+// body, and the bytes of the bodies sent (-1 if unknown) and received. Secrets in error texts are redacted. Log returns
+// nil if Logger is nil.
 func Log(cfg LogConfig) Middleware {
 	if cfg.Logger == nil {
 		return nil
@@ -78,7 +79,7 @@ func (e *logEntry) write(err error) {
 }
 
 func (e *logEntry) attrs(err error) []slog.Attr {
-	var r *redact.Redactor // by the rules of the package
+	var r *redact.Redactor // nil means the package's default rules
 	list := []slog.Attr{slog.String("method", cmp.Or(e.req.Method, http.MethodGet)), slog.String("url", shown(e.req))}
 	if e.res != nil {
 		list = append(

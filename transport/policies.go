@@ -13,9 +13,9 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// NewRetry is the policy for [Layers.Retry]. By default failures are those of [TransientClassifier], and their
-// Retry-After is obeyed. Retried responses are drained and closed before the delay; the last one is returned as it is,
-// and [Attempts] is its number. Errors are those of resilience.NewRetry.
+// NewRetry returns the policy for [Layers.Retry]. By default the failures are those of [TransientClassifier], and their
+// Retry-After is obeyed. Responses that are retried are drained and closed before the delay. The last one is returned
+// unchanged, and [Attempts] returns the number of its attempt. Errors are those of resilience.NewRetry.
 func NewRetry(cfg resilience.RetryConfig[*http.Response]) (*resilience.Retry[*http.Response], error) {
 	if cfg.Classify == nil && cfg.When == nil {
 		cfg.Classify = TransientClassifier
@@ -37,11 +37,11 @@ func retryAfter(res *http.Response, err error) time.Duration {
 	if outcome.RetryAfter(res.StatusCode) == outcome.WaitsNone {
 		return 0
 	}
-	d, _ := header.RetryAfterOf(res.Header, now(), 0) // a malformed one asks for nothing
+	d, _ := header.RetryAfterOf(res.Header, now(), 0) // zero if it is malformed
 	return d
 }
 
-// rejectedFor is the wish of a refusal of our own, for classifiers that retry those.
+// rejectedFor returns the time to wait in a refusal by a layer, which counts only with classifiers that retry refusals.
 func rejectedFor(err error) time.Duration {
 	if open, ok := errors.AsType[*resilience.OpenError](err); ok {
 		return open.RetryAfter
@@ -52,15 +52,15 @@ func rejectedFor(err error) time.Duration {
 	return 0
 }
 
-// NewTimeout is the policy for [Layers.TotalTimeout] and [Layers.AttemptTimeout]. Its time includes the body, whose
-// reads then fail with a TimeoutError. A protocol switched to by 101 is not cut.
+// NewTimeout returns the policy for [Layers.TotalTimeout] and [Layers.AttemptTimeout]. Its time includes the body:
+// reading it then fails with a TimeoutError. A connection whose protocol was switched by a 101 is not cut off.
 func NewTimeout(cfg resilience.TimeoutConfig[*http.Response]) (*resilience.Timeout[*http.Response], error) {
 	cfg.Bind, cfg.Discard = Bind, Discard
 	return resilience.NewTimeout(cfg) //nolint:bodyclose // a policy over responses, not one
 }
 
-// NewBreaker is the policy for [Layers.Breaker] over a shared core. By default failures are those of
-// [OverloadClassifier]. A success is counted at the end of its body.
+// NewBreaker returns the policy for [Layers.Breaker] with a core that may be shared. By default the failures are those
+// of [OverloadClassifier]. A success is counted at the end of its body.
 func NewBreaker(core *resilience.Breaker, cfg resilience.CircuitBreakerConfig[*http.Response]) (*resilience.CircuitBreaker[*http.Response], error) {
 	if cfg.Classify == nil {
 		cfg.Classify = OverloadClassifier
@@ -69,18 +69,19 @@ func NewBreaker(core *resilience.Breaker, cfg resilience.CircuitBreakerConfig[*h
 	return resilience.NewCircuitBreaker(core, cfg) //nolint:bodyclose // a policy over responses, not one
 }
 
-// NewBulkhead is the policy for [Layers.Bulkhead] over a shared core. A place is taken until the end of the body.
+// NewBulkhead returns the policy for [Layers.Bulkhead] with a core that may be shared. A request holds its place until
+// the end of the body.
 func NewBulkhead(core *resilience.Bulkhead) (*resilience.BulkheadPolicy[*http.Response], error) {
 	return resilience.NewBulkheadPolicy(core, Bind) //nolint:bodyclose // a policy over responses, not one
 }
 
-// NewIsolation is the policy for [Layers.Isolation] over a shared core: a bulkhead per host.
+// NewIsolation returns the policy for [Layers.Isolation] with a core that may be shared. Its key is the host.
 func NewIsolation(core *resilience.Isolation) (*resilience.BulkheadPolicy[*http.Response], error) {
 	return resilience.NewIsolationPolicy(core, HostFrom, Bind) //nolint:bodyclose // a policy over responses, not one
 }
 
-// NewHedge is the policy for [Layers.Hedge]. By default the failures of [HedgeClassifier] start another request at
-// once. Losers' responses are drained and closed; the winner's context lives until the end of its body. Errors are
+// NewHedge returns the policy for [Layers.Hedge]. By default the failures of [HedgeClassifier] start another request at
+// once. Responses that lose are drained and closed; the winner's context lives until the end of its body. Errors are
 // those of resilience.NewHedge.
 func NewHedge(cfg resilience.HedgeConfig[*http.Response]) (*resilience.Hedge[*http.Response], error) {
 	if cfg.Classify == nil {
@@ -90,14 +91,14 @@ func NewHedge(cfg resilience.HedgeConfig[*http.Response]) (*resilience.Hedge[*ht
 	return resilience.NewHedge(cfg) //nolint:bodyclose // a policy over responses, not one
 }
 
-// NewFallback is the policy for [Layers.Fallback]; its Action finds the request by [RequestFrom] and makes an answer
-// by [NewResponse]. A replaced response is drained and closed. Errors are those of resilience.NewFallback.
+// NewFallback returns the policy for [Layers.Fallback]. Its Action may get the request by [RequestFrom] and make a
+// response by [NewResponse]. A replaced response is drained and closed. Errors are those of resilience.NewFallback.
 func NewFallback(cfg resilience.FallbackConfig[*http.Response]) (*resilience.Fallback[*http.Response], error) {
 	cfg.Discard = Discard
 	return resilience.NewFallback(cfg) //nolint:bodyclose // a policy over responses, not one
 }
 
-// NewResponse is an answer to req that no server gave. h may be nil and is not copied.
+// NewResponse returns a response to req that no server gave. h may be nil and is not copied.
 func NewResponse(req *http.Request, status int, h http.Header, body []byte) *http.Response {
 	if h == nil {
 		h = http.Header{}
@@ -109,16 +110,17 @@ func NewResponse(req *http.Request, status int, h http.Header, body []byte) *htt
 	}
 }
 
-// RejectedError says that our own limit forbade a request: no breaker counts it and no retry repeats it.
+// RejectedError says that a limiter of this process refused a request, which was not sent. No breaker counts it and no
+// retry repeats it.
 type RejectedError struct {
-	Host       string        // that was to be asked
-	RetryAfter time.Duration // until it may be worth another try; zero if it is not known
-	Err        error         // the limiter's
+	Host       string        // host of the request
+	RetryAfter time.Duration // how long to wait before another attempt; zero if it is not known
+	Err        error         // the error of the limiter
 }
 
 var _ outcome.Classed = (*RejectedError)(nil)
 
-// Error says which host was not asked, why, and when to try again.
+// Error returns the host, the reason, and when to try again.
 func (e *RejectedError) Error() string {
 	text := fmt.Sprintf("request to %s not sent: %v", e.Host, e.Err)
 	if e.RetryAfter > 0 {
@@ -130,5 +132,5 @@ func (e *RejectedError) Error() string {
 // Unwrap returns the limiter's error.
 func (e *RejectedError) Unwrap() error { return e.Err }
 
-// Class is that of a request which we gave up ourselves.
+// Class returns canceled, because the host was not involved.
 func (e *RejectedError) Class() outcome.Class { return outcome.Canceled }

@@ -10,18 +10,19 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// ResponsePolicy is a policy over responses. Its Bind and Discard must be [Bind] and [Discard], as those of the New
-// functions are.
+// ResponsePolicy is a policy for responses. It must use [Bind] and [Discard], as those made by the New functions do.
 type ResponsePolicy = resilience.Policy[*http.Response]
 
-// Apply makes a layer of a policy that runs a call at most once. A nil policy is no layer. Its owner closes p.
+// Apply makes a layer of a policy that runs a call at most once. It returns nil for a nil policy. The layer does not
+// close p.
 func Apply(p ResponsePolicy) Middleware { return put(policyLayer{policy: p}) }
 
-// ApplyPerRequest is Apply for a policy that needs the request, by [HostFrom] or [RequestFrom].
+// ApplyPerRequest is Apply for a policy that needs the request, which it gets by [HostFrom] or [RequestFrom].
 func ApplyPerRequest(p ResponsePolicy) Middleware { return put(policyLayer{policy: p, tells: true}) }
 
 // Repeat makes a layer of a policy that may run a call several times, also on other goroutines. Only [Repeatable]
-// requests go through it, each time with a body from GetBody; others are sent once.
+// requests go through the policy, each further time with a body from GetBody. Other requests are sent once, without the
+// policy.
 func Repeat(p ResponsePolicy) Middleware { return put(policyLayer{policy: p, repeats: true}) }
 
 func put(glue policyLayer) Middleware {
@@ -37,7 +38,8 @@ func put(glue policyLayer) Middleware {
 	}
 }
 
-// synchronous reports policies known to run nothing after Execute has returned, so that their call may be reused.
+// synchronous reports whether p is of a type that runs nothing after Execute has returned, so that its call may be
+// reused.
 func synchronous(p ResponsePolicy) bool {
 	switch p.(type) {
 	case *resilience.Timeout[*http.Response], *resilience.CircuitBreaker[*http.Response],
@@ -52,7 +54,7 @@ type policyLayer struct {
 	next    hop
 	repeats bool       // the policy may run its function several times
 	tells   bool       // the policy's context carries the request
-	pools   bool       // calls are used again
+	pools   bool       // whether calls are reused
 	calls   *sync.Pool // of *call; all chains made with one Middleware share it
 }
 
@@ -71,7 +73,7 @@ func (l *policyLayer) roundTrip(ctx context.Context, req *http.Request) (*http.R
 	c.layer, c.req = l, req
 	res, err := l.policy.Execute(ctx, c.fn)
 	c.settle()
-	if l.pools { // a call in which Execute panicked is left to the collector
+	if l.pools { // if Execute panicked, the call is not reused
 		c.layer, c.req = nil, nil
 		c.sent.Store(0)
 		l.calls.Put(c)
@@ -86,7 +88,7 @@ type requestContext struct {
 
 type requestKey struct{}
 
-// Value answers with the context itself, which costs no allocation.
+// Value returns the context itself, because returning the request would allocate.
 func (c *requestContext) Value(key any) any {
 	if key == (requestKey{}) {
 		return c
@@ -94,7 +96,7 @@ func (c *requestContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// RequestFrom is the request that a policy under [ApplyPerRequest] runs for, or nil.
+// RequestFrom returns the request for which a policy under [ApplyPerRequest] runs, or nil.
 func RequestFrom(ctx context.Context) *http.Request {
 	if c, ok := ctx.Value(requestKey{}).(*requestContext); ok {
 		return c.req
@@ -102,7 +104,7 @@ func RequestFrom(ctx context.Context) *http.Request {
 	return nil
 }
 
-// HostFrom is the host of [RequestFrom] in the form of ratelimit.Domain, or empty.
+// HostFrom returns the host of [RequestFrom] as ratelimit.Domain spells it, or the empty string.
 func HostFrom(ctx context.Context) string {
 	if req := RequestFrom(ctx); req != nil {
 		return hostOf(req)
@@ -112,14 +114,14 @@ func HostFrom(ctx context.Context) string {
 
 type idempotentKey struct{}
 
-// WithIdempotent marks requests under ctx as safe to send more than once, whatever their method.
+// WithIdempotent returns a context that marks requests as safe to send more than once, whatever their method.
 func WithIdempotent(ctx context.Context) context.Context {
 	return context.WithValue(ctx, idempotentKey{}, true)
 }
 
-// Repeatable reports whether req may be sent more than once: its method is safe (RFC 9110 section 9.2.1), or it has an
-// Idempotency-Key header or [WithIdempotent]; and its body, if any, comes from GetBody. PUT and DELETE need the mark,
-// as not all servers keep them idempotent.
+// Repeatable reports whether req may be sent more than once. Its method must be safe (RFC 9110 section 9.2.1), or it
+// must have an Idempotency-Key header or be marked by [WithIdempotent]; and if it has a body, GetBody must be set. PUT
+// and DELETE need the mark, because not all servers keep them idempotent.
 func Repeatable(req *http.Request) bool { return repeatable(req.Context(), req) }
 
 func repeatable(ctx context.Context, req *http.Request) bool {
@@ -131,19 +133,19 @@ func repeatable(ctx context.Context, req *http.Request) bool {
 		return true
 	}
 	for _, name := range [...]string{"Idempotency-Key", "X-Idempotency-Key"} {
-		if _, ok := req.Header[name]; ok { // the name is the mark, as for net/http
+		if _, ok := req.Header[name]; ok { // its presence suffices, as in net/http
 			return true
 		}
 	}
 	return ctx.Value(idempotentKey{}) != nil
 }
 
-// call is one request in a policy. The first send has the original body, others one from GetBody. Safe for concurrent
-// use, and reused to save a closure per request and layer.
+// call is one request that passes through a policy. The first send uses the original body, later ones a body from
+// GetBody. It is safe for concurrent use. Calls are reused, to save a closure for each request and layer.
 type call struct {
 	layer *policyLayer
 	req   *http.Request
-	fn    func(context.Context) (*http.Response, error) // send
+	fn    func(context.Context) (*http.Response, error) // the method send
 	sent  atomic.Int32
 }
 
@@ -163,7 +165,8 @@ func (c *call) send(ctx context.Context) (*http.Response, error) {
 	return c.layer.next.send(ctx, req)
 }
 
-// settle closes the body of a request that was never sent. A send that comes later counts as a further one.
+// settle closes the body of a request that was never sent. A send after settle counts as a further one, and uses
+// GetBody.
 func (c *call) settle() {
 	if c.sent.CompareAndSwap(0, 1) {
 		closeBody(c.req)

@@ -15,52 +15,54 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// AdaptiveLimiter is the adaptive engine, as [Polite] uses it. Programs have it from crawl.NewPoliteness, whose Transport
-// is what Polite makes.
+// AdaptiveLimiter is the adaptive engine, as [Polite] uses it. Programs get it from crawl.NewPoliteness, whose
+// Transport is made by Polite.
 type AdaptiveLimiter interface {
-	// Acquire waits for the turn of a request to a host. The error is that of ctx, or why it may not be sent.
+	// Acquire waits until a request may be sent to a host. The error is that of ctx, or says why the request may not be
+	// sent.
 	Acquire(ctx context.Context, domain string) (Permit, error)
-	// Feedback tells how a request went, before its permit is released.
+	// Feedback reports how a request went. It is called before the permit is released.
 	Feedback(domain string, fb Feedback)
-	// SetAddress says by which address the host was reached.
+	// SetAddress reports the address at which the host was reached.
 	SetAddress(domain string, addr netip.Addr)
-	// ReadyAt is when the domain may be asked next, behind so many requests to it and to all hosts, and what it waits for
-	// until then.
+	// ReadyAt returns when the next request may be sent to domain if so many others to it (ahead) and to all hosts
+	// (all) go first, and which limit it waits for until then.
 	ReadyAt(domain string, ahead, all int) (time.Time, Limit)
 }
 
-// Permit is leave for one request, given back by its one method, Release(), when the request is over.
+// Permit is the right to send one request. Its one method, Release(), must be called when the request is over.
 type Permit = ratelimit.Permit
 
-// Feedback is how a request went. What a program need not know of, its other fields, may stay zero:
+// Feedback says how a request went. The fields that are not listed here may stay zero:
 //
-//	StatusCode int           // of the answer; zero if there was none
+//	StatusCode int           // of the response; zero if there was none
 //	Latency    time.Duration // from sending to the header
-//	Err        error         // nil if the answer came in whole; goes before the status
-//	RetryAfter time.Duration // how long the host is not to be asked, from now on; zero for no wait
-//	SentAt     time.Time     // when it was sent; zero means Latency ago
-//	Quota      Quota         // what the server said of its quota; zero if nothing
-//	Retry      bool          // it was a further try of a request that had failed; only counted
+//	Err        error         // nil if the whole response was received; takes precedence over the status
+//	RetryAfter time.Duration // how long no request may be sent to the host, from now on; zero means no wait
+//	SentAt     time.Time     // when the request was sent; zero means Latency ago
+//	Quota      Quota         // what the server told of its quota; zero means nothing
+//	Retry      bool          // the request repeats one that failed; only counted
 type Feedback = ratelimit.Feedback
 
-// Limit is what a host waits for. Its String, which is its text in JSON too, is one of none (the zero Limit), start, learned,
-// crawl_delay, retry_after, rule, breaker, global, shared, cap, quota, global_concurrency and global_bytes.
+// Limit says which limit a host waits for. Its String, which is also its text in JSON, is one of none (the zero Limit),
+// start, learned, crawl_delay, retry_after, rule, breaker, global, shared, cap, quota, global_concurrency and
+// global_bytes.
 type Limit = ratelimit.Limit
 
 var _ AdaptiveLimiter = (*ratelimit.AdaptiveRateLimiter)(nil)
 
-// PoliteConfig says by whom requests are paced.
+// PoliteConfig says which engine paces requests.
 type PoliteConfig struct {
 	Limiter       AdaptiveLimiter // learns the rate of every host; nil is an error
-	MaxRetryAfter time.Duration   // cap of the wait for the target of a redirect; zero means 1h. For hosts the Limiter has its own
+	MaxRetryAfter time.Duration   // bound of the wait that a redirect asks for before its target is requested; zero means 1h; the Limiter has its own bound for hosts
 }
 
-// Polite paces requests by the adaptive engine, per host: it waits for a permit, until the end of the body, and
-// reports the outcome and the limits in the header.
+// Polite makes a layer that paces requests to each host by the adaptive engine. A request waits for a permit, holds it
+// until the end of the body, and reports its outcome and the limits in the header.
 //
-// An order to wait, a used-up quota and any bad status are reported at the header, others at the end of the body. A
-// request without a permit fails with a [RejectedError] around the engine's error; another try of one waits for an open
-// circuit first. Polite fails without a Limiter.
+// If the header asks to wait, shows a used-up quota or has a bad status, that is reported at once; other outcomes are
+// reported at the end of the body. A request that gets no permit fails with a [RejectedError] around the engine's
+// error. A retry first waits until an open circuit may let it through. Polite fails if Limiter is nil.
 func Polite(cfg PoliteConfig) (Middleware, error) {
 	if cfg.Limiter == nil {
 		return nil, errors.New("transport: PoliteConfig.Limiter is nil: give a limiter or leave Polite out")
@@ -70,7 +72,7 @@ func Polite(cfg PoliteConfig) (Middleware, error) {
 		return nil, err
 	}
 	return func(next http.RoundTripper) http.RoundTripper {
-		// Without a cap: the engine has its own.
+		// The hint reader has no bound, because the engine has its own.
 		return layerFunc((&politeLayer{cfg, hintReader{}, newHop(next)}).roundTrip)
 	}, nil
 }
@@ -111,8 +113,8 @@ func (l *politeLayer) roundTrip(ctx context.Context, req *http.Request) (*http.R
 	return Bind(res, v.end), nil
 }
 
-// acquire waits for the turn of a request. Another try also waits for the circuit, once: it was opened by the try
-// before, mostly for longer than the delay between them.
+// acquire waits until the request may be sent. A retry also waits for an open circuit, once: the attempt before has
+// opened it, mostly for longer than the delay between the two.
 func (l *politeLayer) acquire(ctx context.Context, host string) (ratelimit.Permit, error) {
 	permit, err := l.Limiter.Acquire(ctx, host)
 	open, ok := errors.AsType[*ratelimit.CircuitOpenError](err)
@@ -148,12 +150,12 @@ type visit struct {
 	trace  httptrace.ClientTrace
 	conn   atomic.Int64 // nanoseconds from start to the connection; zero without one
 
-	hint    Hint          // of the header
+	hint    Hint          // from the header
 	latency time.Duration // from the connection to the header
-	told    bool          // the engine has heard of the header
+	told    bool          // whether the header was reported to the engine
 }
 
-// gotConn notes when the request could go out, to leave the connection's setup out of its latency.
+// gotConn notes when there was a connection, so that the time to make it does not count as latency.
 func (v *visit) gotConn(info httptrace.GotConnInfo) {
 	v.conn.Store(int64(since(v.start)))
 	if info.Conn == nil {
@@ -164,7 +166,7 @@ func (v *visit) gotConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// answered takes in a header, and reports at once what cannot wait for the body.
+// answered reads the header, and reports at once what cannot wait for the end of the body.
 func (v *visit) answered(req *http.Request, res *http.Response) {
 	v.latency = v.sinceSent()
 	v.hint = v.l.reader.read(req, res)
@@ -174,18 +176,20 @@ func (v *visit) answered(req *http.Request, res *http.Response) {
 	}
 }
 
-// end is the end of the body. The permit is released after the feedback, or a probe would count as lost.
+// end is called at the end of the body. It releases the permit after the feedback; otherwise a probe would count as
+// lost.
 func (v *visit) end(err error) {
 	defer v.permit.Release()
 	class := outcome.Of(0, err)
 	switch {
 	case !v.told:
 		if class == outcome.TooLarge {
-			err = nil // it was we who stopped reading, at our own bound
+			err = nil // this process stopped reading, at its own bound
 		}
 		v.feedback(v.hint.Status, err, v.hint.later(since(v.hint.At)))
 	case class.Overload() && outcome.Of(v.hint.Status, nil) == outcome.OK:
-		// The body broke off after a good header whose order was reported: report that without the order.
+		// The header was good, and its wait or quota was reported; then the body broke off. Report the failure without
+		// these.
 		v.feedback(v.hint.Status, err, Hint{})
 	}
 }
@@ -197,7 +201,7 @@ func (v *visit) sinceSent() time.Duration {
 func (v *visit) feedback(status int, err error, hint Hint) {
 	latency := v.latency
 	if latency == 0 {
-		latency = v.sinceSent() // there was no header
+		latency = v.sinceSent() // no header came
 	}
 	if !v.waits(status) {
 		hint.RetryAfter = 0
@@ -208,7 +212,7 @@ func (v *visit) feedback(status int, err error, hint Hint) {
 	})
 }
 
-// waits reports whether a Retry-After with this status is for the host.
+// waits reports whether a Retry-After in a response with this status applies to the host.
 func (v *visit) waits(status int) bool {
 	switch outcome.RetryAfter(status) {
 	case outcome.WaitsHost:

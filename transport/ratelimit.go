@@ -12,38 +12,39 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// Limiter is any limiter of package limit, as [RateLimit] uses it.
+// Limiter is a limiter of package limit, as [RateLimit] uses it.
 type Limiter interface {
 	// Acquire waits for a permit, or until ctx ends.
 	Acquire(ctx context.Context) error
-	// AcquireTimeout waits for n permits, for d at most.
+	// AcquireTimeout waits for n permits, at most for d.
 	AcquireTimeout(ctx context.Context, n int64, d time.Duration) error
-	// Release gives a permit back that Acquire took.
+	// Release gives back a permit that Acquire took.
 	Release()
 }
 
-// NowOrNever as a Policy.AcquireTimeout refuses a request that would have to wait.
+// NowOrNever, as Policy.AcquireTimeout, refuses a request that would have to wait.
 const NowOrNever time.Duration = -1
 
 // Policy says how [RateLimit] limits requests.
 type Policy struct {
-	// Limiter gives every request a permit until the end of its body. Its owner closes it. Nil is an error.
+	// Limiter gives each request a permit, which it holds until the end of the body. RateLimit does not close it. Nil
+	// is an error.
 	Limiter Limiter
-	// AcquireTimeout bounds the waits for a permit and for servers together. NowOrNever: no wait. Zero: the request's
-	// context.
+	// AcquireTimeout bounds the wait for a permit and the waits that servers ask for, together. NowOrNever means no
+	// wait. Zero means that only the request's context bounds them.
 	AcquireTimeout time.Duration
-	// OnRejected, if set, is called with every refused request before its [RejectedError] is returned. Safe for
-	// concurrent use.
+	// OnRejected, if set, is called for every request that is refused, before its [RejectedError] is returned, unless
+	// the request's own context has ended. It must be safe for concurrent use.
 	OnRejected func(req *http.Request, err error)
-	// RespectServerHeaders obeys a host's Retry-After and used-up quotas.
+	// RespectServerHeaders makes requests to a host wait for its Retry-After and for the reset of its used-up quotas.
 	RespectServerHeaders bool
-	MaxRetryAfter        time.Duration   // cap of what an answer may ask for; zero means 1h
-	Name                 string          // what events call the policy; empty leaves it out
-	Hub                  *resilience.Hub // hears of a RateLimitedEvent for each request refused, or held back for a server; nil means nobody
+	MaxRetryAfter        time.Duration   // bound of the wait that a response may ask for; zero means 1h
+	Name                 string          // name of the policy in events; may be empty
+	Hub                  *resilience.Hub // receives a RateLimitedEvent for each request that is refused, or waits because a server asked for it; nil means no events
 }
 
-// RateLimit lets requests pass by a limiter's permits, each released exactly once: at the end of the body or without
-// one, or at a panic further in. The error names the wrong field of p.
+// RateLimit makes a layer in which each request takes a permit of a limiter. The permit is released exactly once: at
+// the end of the body, at an error, or at a panic of an inner layer. An error names the wrong field of p.
 func RateLimit(p Policy) (Middleware, error) {
 	if p.Limiter == nil {
 		return nil, errors.New("transport: Policy.Limiter is nil: give a limiter or leave RateLimit out")
@@ -70,7 +71,7 @@ func RateLimit(p Policy) (Middleware, error) {
 type limitLayer struct {
 	gate    *limitGate
 	next    hop
-	release func(error) // one for all requests
+	release func(error) // shared by all requests, to save a closure for each
 }
 
 func (l *limitLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
@@ -103,7 +104,7 @@ func (l *limitLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Re
 type limitGate struct {
 	Policy
 	reader hintReader
-	pauses *pauses // nil if answers are not looked at
+	pauses *pauses // nil without RespectServerHeaders
 }
 
 func (g *limitGate) learn(req *http.Request, res *http.Response) {
@@ -128,7 +129,7 @@ func (g *limitGate) admit(ctx context.Context, req *http.Request) error {
 		if g.pauses.wait(host) <= 0 {
 			return nil
 		}
-		// The order came while we waited for the permit, which is of no use now.
+		// The host asked for a wait while this request waited for its permit, so the permit cannot be used now.
 		g.Limiter.Release()
 	}
 }
@@ -150,7 +151,7 @@ func (g *limitGate) acquire(ctx context.Context, timeout time.Duration) error {
 	return g.Limiter.AcquireTimeout(ctx, 1, max(timeout, 0))
 }
 
-// waitOutPause waits while host asks for it. What cannot be waited out fails at once.
+// waitOutPause waits as long as the host asked for. If the time allowed is shorter than the wait, it fails at once.
 func (g *limitGate) waitOutPause(ctx context.Context, host string, timeout time.Duration) error {
 	for {
 		d := g.pauses.wait(host)
@@ -174,7 +175,7 @@ func (g *limitGate) waitOutPause(ctx context.Context, host string, timeout time.
 	}
 }
 
-// rejected makes a RejectedError of err and tells of it, unless the caller gave up himself.
+// rejected makes a RejectedError of err. It calls the hook and emits an event, unless the caller gave up.
 func (g *limitGate) rejected(ctx context.Context, req *http.Request, err error) error {
 	if err == nil {
 		return nil

@@ -15,25 +15,25 @@ import (
 // inlineEnds is how many ends a scope holds without an allocation, enough for the default order.
 const inlineEnds = 8
 
-// scope is the body of a response in use. All layers add their ends to one scope, so that a read passes through one
-// wrapper.
+// scope is the body of a response in use. All layers add their ends, functions to call when the body is over, to one
+// scope, so that reading passes through one wrapper only.
 //
-// At the end of the body, an error, or Close, the ends are called once each, the innermost layer's first, before the
-// caller knows.
+// At the end of the body, at an error, or at Close, each end is called once, the innermost layer's first, before Read
+// or Close returns.
 type scope struct {
 	body io.ReadCloser
-	ctx  context.Context // under which the request was sent; tells why a read failed; nil: nothing does
-	read atomic.Int64    // bytes so far
+	ctx  context.Context // of the request; tells why a read failed; nil if it cannot
+	read atomic.Int64    // bytes read so far
 
 	mu    sync.Mutex // guards what follows; Close may come while another goroutine reads
 	over  bool
-	cause error // of the end; nil after a good one
-	n     int   // ends in first
+	cause error // the error that ended the body; nil if it ended well
+	n     int   // number of ends in first
 	first [inlineEnds]func(error)
-	more  []func(error) // those that do not fit
+	more  []func(error) // ends that do not fit into first
 }
 
-// duplex is the scope of a writable body, as of 101 Switching Protocols.
+// duplex is the scope of a body that can be written to, as after 101 Switching Protocols.
 type duplex struct {
 	scope
 	w io.Writer
@@ -43,8 +43,8 @@ var _ io.ReadWriteCloser = (*duplex)(nil)
 
 func (d *duplex) Write(p []byte) (int, error) { return d.w.Write(p) }
 
-// Bind is the resilience.Bind of responses: end is called at the end of the body of res, with a read's error or nil,
-// at once if there is no body. res is returned with its Body replaced.
+// Bind is the resilience.Bind for responses. It calls end once at the end of the body of res, with the error of reading
+// it or nil; if there is no body, at once. It returns res, with its Body replaced.
 func Bind(res *http.Response, end func(error)) *http.Response {
 	if res.Body == nil || res.Body == http.NoBody {
 		end(nil)
@@ -63,7 +63,7 @@ func scopeOf(res *http.Response) *scope {
 	}
 	var s *scope
 	if w, ok := res.Body.(io.Writer); ok {
-		// net/http no longer looks at the request's context, so its end explains no error.
+		// net/http no longer watches the request's context here, so the context does not explain errors.
 		d := &duplex{w: w}
 		s, d.body, res.Body = &d.scope, res.Body, d
 		return s
@@ -93,7 +93,7 @@ func (s *scope) add(end func(error)) {
 	}
 }
 
-// Read reads the body. Its end, or an error, is the end of the scope.
+// Read reads the body. The end of the body, or an error, ends the scope.
 func (s *scope) Read(p []byte) (int, error) {
 	n, err := s.body.Read(p)
 	s.read.Add(int64(n))
@@ -103,13 +103,13 @@ func (s *scope) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the body first, as the ends may let in a request that waits for its connection.
+// Close closes the body before it ends the scope, because an end may let in a request that needs the connection.
 func (s *scope) Close() error {
 	defer s.end(nil)
 	return s.body.Close()
 }
 
-// finish ends the scope for an error that a read returned, and says what to return.
+// finish ends the scope after a read returned err, and returns the error to pass on.
 func (s *scope) finish(err error) error {
 	if err == io.EOF { //nolint:errorlint // readers return it bare; a wrapped one is another error
 		s.end(nil)
@@ -118,14 +118,14 @@ func (s *scope) finish(err error) error {
 	s.mu.Lock()
 	over := s.over
 	s.mu.Unlock()
-	if !over { // otherwise the ends have ended the context, and it explains nothing
+	if !over { // if the scope has ended, its ends may have canceled the context, which then explains nothing
 		err = explain(s.ctx, err)
 		s.end(err)
 	}
 	return err
 }
 
-// explain adds to err why ctx ended, if it did. Our own timeout is returned as it is.
+// explain adds to err why ctx has ended, if it has. If a timeout policy ended it, explain returns that policy's error.
 func explain(ctx context.Context, err error) error {
 	if ctx == nil || ctx.Err() == nil {
 		return err

@@ -11,17 +11,18 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// maxErrorBody bounds the body kept in a StatusError, in bytes.
+// maxErrorBody is how much of a body a StatusError keeps, in bytes.
 const maxErrorBody = 64 << 10
 
-// StatusError is a failed answer, made by [CheckStatus]. Its text and log form show no header and no body.
+// StatusError is the error of a response whose status says that the request failed, made by [CheckStatus]. Its text and
+// log form contain neither header nor body.
 type StatusError struct {
 	Status    int         // 400 to 999
-	URL       string      // that was asked for, redacted
-	Header    http.Header // as received, secrets included
-	Body      []byte      // its first 64 KiB, as far as it could be read
-	Truncated bool        // there was more
-	Attempts  int         // how often the request was made, at least 1
+	URL       string      // of the request, redacted
+	Header    http.Header // as received, including secrets
+	Body      []byte      // the first 64 KiB, as far as they could be read
+	Truncated bool        // whether the body is longer
+	Attempts  int         // how often the request was sent, at least 1
 }
 
 var (
@@ -29,7 +30,7 @@ var (
 	_ slog.LogValuer  = (*StatusError)(nil)
 )
 
-// Error names the status, the URL and the attempts if there were several.
+// Error returns the status, the URL and, if there were several, the number of attempts.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("%s: status %d", e.URL, e.Status)
 	if name := http.StatusText(e.Status); name != "" {
@@ -41,14 +42,14 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Class is what the status means.
+// Class returns the class of the status.
 func (e *StatusError) Class() outcome.Class { return outcome.Of(e.Status, nil) }
 
-// LogValue is the text.
+// LogValue returns the text of Error.
 func (e *StatusError) LogValue() slog.Value { return slog.StringValue(e.Error()) }
 
-// CheckStatus returns nil for a success or redirect, left as it is; else it reads and closes the body and returns a
-// [*StatusError].
+// CheckStatus returns nil for a success, a redirect or 101, and leaves res unchanged. Otherwise it reads and closes the
+// body and returns a [*StatusError].
 func CheckStatus(res *http.Response) error {
 	if outcome.Of(res.StatusCode, nil).Success() || res.StatusCode == http.StatusSwitchingProtocols {
 		return nil
@@ -59,7 +60,7 @@ func CheckStatus(res *http.Response) error {
 		e.URL = shown(res.Request)
 	}
 	if res.Body != nil {
-		// An error while reading is no news: the status has been told.
+		// An error of reading is ignored: the status already says that the request failed.
 		e.Body, _ = io.ReadAll(io.LimitReader(res.Body, maxErrorBody+1))
 	}
 	if len(e.Body) > maxErrorBody {
@@ -68,7 +69,7 @@ func CheckStatus(res *http.Response) error {
 	return e
 }
 
-// Attempts is how often the request that res answers was made by the retry, at least 1.
+// Attempts returns how often the retry had sent the request when res came, at least 1.
 func Attempts(res *http.Response) int {
 	if res == nil || res.Request == nil {
 		return 1
@@ -76,8 +77,8 @@ func Attempts(res *http.Response) int {
 	return max(1, resilience.AttemptFrom(res.Request.Context()))
 }
 
-// classOf is the class of the status where it decides, as for a 429 with a broken body; else that of the error. An
-// inner layer's refusal says nothing of the host.
+// classOf returns the class of the status if that decides, as for a 429 with a broken body; otherwise the class of the
+// error. A refusal by an inner layer tells nothing about the host.
 func classOf(res *http.Response, err error) outcome.Class {
 	if h, ok := errors.AsType[*resilience.HedgeError](err); ok {
 		return classOfHedge(h)
@@ -95,7 +96,8 @@ func classOf(res *http.Response, err error) outcome.Class {
 	return class
 }
 
-// classOfHedge is the class of a hedge's first failed request, or that of a gateway where no error shows it.
+// classOfHedge returns the class of the first failed request of a hedge. If none has an error that shows its class, it
+// is that of a gateway error.
 func classOfHedge(h *resilience.HedgeError) outcome.Class {
 	for _, err := range h.Errs {
 		if class := classOf(nil, err); class.Transient() {
@@ -105,21 +107,21 @@ func classOfHedge(h *resilience.HedgeError) outcome.Class {
 	return outcome.Gateway
 }
 
-// TransientClassifier is the Classifier of [NewRetry]: a [resilience.Failure] is a timeout, a network error, 408, 425,
-// 429, 502, 503 or 504. Every other answer stands, and every other error, such as a bad certificate or our own
-// refusal, is Ignored.
+// TransientClassifier is the Classifier of [NewRetry]. A [resilience.Failure] is a timeout, a network error, or a
+// status 408, 425, 429, 502, 503 or 504. Every other response is a Success, and every other error, such as a bad
+// certificate or a refusal by a layer, is Ignored.
 func TransientClassifier(res *http.Response, err error) resilience.Classification {
 	return classification(classOf(res, err), outcome.Class.Transient)
 }
 
-// OverloadClassifier is the Classifier of [NewBreaker]: a [resilience.Failure] is that of TransientClassifier or
-// another 5xx. Other answers are successes, also a 404, and other errors are Ignored.
+// OverloadClassifier is the Classifier of [NewBreaker]. A [resilience.Failure] is one of TransientClassifier or another
+// 5xx. Other responses are successes, also a 404, and other errors are Ignored.
 func OverloadClassifier(res *http.Response, err error) resilience.Classification {
 	return classification(classOf(res, err), outcome.Class.Overload)
 }
 
-// HedgeClassifier is the Classifier of [NewHedge]: a [resilience.Failure], which starts another request at once, is
-// that of TransientClassifier except 429 and 503, which ask for later.
+// HedgeClassifier is the Classifier of [NewHedge]. A [resilience.Failure], which starts another request at once, is one
+// of TransientClassifier except the statuses 429 and 503, which ask to try later.
 func HedgeClassifier(res *http.Response, err error) resilience.Classification {
 	return classification(classOf(res, err), func(c outcome.Class) bool {
 		return c.Transient() && c != outcome.Throttled && c != outcome.Unavailable
