@@ -1,5 +1,5 @@
-// Package endpoint reads where a crawl is seen, and where its traces go, as people write it. Settings are checked by it
-// in programs that have neither.
+// Package endpoint parses the address of a console and the URL of a trace collector as people write them. It is separate
+// from both, so that programs that only check settings link neither.
 package endpoint
 
 import (
@@ -12,19 +12,19 @@ import (
 	"strings"
 )
 
-// Address is where a console listens. The zero Address is none.
+// Address is the address at which a console listens. The zero Address stands for none.
 type Address struct{ at netip.AddrPort }
 
-// minToken is the shortest token, as package admission has it for its secrets: below it, it
-// can be guessed at the rate at which a server answers.
+// minToken is the least length of a token, the same as in package admission: a shorter one can be guessed at the rate
+// at which a server responds.
 const minToken = 16
 
-// ErrToken means that a token is no secret.
+// ErrToken means that a token is too short to be a secret.
 var ErrToken = errors.New("the token is too short")
 
-// ParseAddress reads an address as a person types it: an IP address or "localhost", with a port; or a port alone,
-// with or without a colon, which is one of the loopback address. Port 0 is any that is free. Other names are refused,
-// because which addresses they have is decided elsewhere.
+// ParseAddress parses an address as a person types it: an IP address or "localhost" with a port; or a port alone, with
+// or without a colon, which means the loopback address. Port 0 means any free port. Other names are errors, because a
+// name server decides which addresses they have.
 func ParseAddress(text string) (Address, error) {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
@@ -44,7 +44,7 @@ func ParseAddress(text string) (Address, error) {
 	return Address{netip.AddrPortFrom(ip.Unmap(), uint16(n))}, nil
 }
 
-// Check reports whether a console may be there with that token; empty is none.
+// Check returns an error if a console must not listen at the address with that token. Empty means no token.
 func (a Address) Check(token string) error {
 	switch {
 	case !a.at.IsValid():
@@ -58,7 +58,7 @@ func (a Address) Check(token string) error {
 	return nil
 }
 
-// Listen opens the socket, and returns the address with the port that it has got.
+// Listen opens the socket, and returns the address with the actual port.
 func (a Address) Listen() (net.Listener, Address, error) {
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(a.at))
 	if err != nil {
@@ -71,10 +71,10 @@ func (a Address) Listen() (net.Listener, Address, error) {
 	return l, Address{netip.AddrPortFrom(a.at.Addr(), got.Port())}, nil
 }
 
-// Port is zero for any that is free.
+// Port returns the port. Zero means any free port.
 func (a Address) Port() uint16 { return a.at.Port() }
 
-// URL is where to look at it from this computer.
+// URL returns the URL of the console as seen from this computer.
 func (a Address) URL() string {
 	host := a.at.Addr()
 	switch {
@@ -86,7 +86,7 @@ func (a Address) URL() string {
 	return "http://" + netip.AddrPortFrom(host, a.at.Port()).String() + "/"
 }
 
-// AnswersTo reports whether a request for a host may be meant for a console here.
+// AnswersTo reports whether a request with that host may be meant for a console at this address.
 func (a Address) AnswersTo(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -103,7 +103,7 @@ func (a Address) AnswersTo(host string) bool {
 	return ip.IsLoopback() || a.at.Addr().IsUnspecified() || ip == a.at.Addr().WithZone("")
 }
 
-// ParseCollector is where spans are sent to that are to go to a URL, as people write it.
+// ParseCollector parses the URL of a collector as a person types it, and returns the URL to which spans are sent.
 func ParseCollector(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

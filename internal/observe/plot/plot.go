@@ -1,8 +1,8 @@
-// Package plot draws lines over time as SVG: one chart of panels that stand one below the
-// other and share their axes, so that an eye compares them.
+// Package plot draws lines over time as SVG: a chart of panels, one below the other, with the same axes, so that they can
+// be compared.
 //
-// The picture is one file that needs nothing else. Its colours follow the viewer's scheme, and lines
-// are told apart by their strokes as well. The same chart is the same file, byte by byte.
+// The picture is one file that needs no other files. Its colors follow the color scheme of the viewer, and lines also
+// differ by their strokes. The same chart always gives the same file, byte by byte.
 package plot
 
 import (
@@ -16,68 +16,68 @@ import (
 	"time"
 )
 
-// Chart is a picture. A chart without panels is a title.
+// Chart is a picture. A chart without panels has only a title.
 type Chart struct {
 	Title string
-	// Subject says in a sentence what is to be seen, for those who do not see it.
+	// Subject describes the picture in a sentence, for people who cannot see it.
 	Subject string
-	Unit    string // that of the vertical axes: "requests/s"
+	Unit    string // of the vertical axes, such as "requests/s"
 	Panels  []Panel
 }
 
-// Panel is one pair of axes.
+// Panel is a pair of axes with its lines.
 type Panel struct {
 	Title string
 	Lines []Line
-	// Marks are moments to be seen below the axis, such as refusals; MarksName is their entry in the legend.
+	// Marks are moments shown below the axis, such as refusals. MarksName is their entry in the legend.
 	Marks     []Mark
 	MarksName string
 }
 
-// Style is how a line is drawn.
+// Style says how a line is drawn.
 type Style uint8
 
 // The styles. The zero Style is [Area].
 const (
-	Area   Style = iota // filled down to zero, and in steps: what there is
-	Solid               // what is reached
-	Dashed              // what is planned
+	Area   Style = iota // filled down to zero, and in steps: for what exists
+	Solid               // for what is reached
+	Dashed              // for what is planned
 )
 
-// Line is values over time.
+// Line is a series of values over time.
 type Line struct {
 	Name   string
 	Style  Style
-	Points []Point // in the order of At
+	Points []Point // sorted by At
 }
 
-// Point is one value. What is no finite number is a gap.
+// Point is one value. A value that is not a finite number makes a gap in the line.
 type Point struct {
 	At    time.Duration
 	Value float64
 }
 
-// Mark is how often something happened from one moment to another.
+// Mark says how often something happened between two moments.
 type Mark struct {
 	From, To time.Duration
 	N        int
 }
 
-// The measures of a picture, in pixels. It is as wide as a page of text on a screen.
+// Dimensions of a picture, in pixels. It is as wide as a page of text on a screen.
 const (
 	width       = 960
-	left        = 64  // room for the figures of the vertical axis
+	left        = 64  // for the numbers of the vertical axis
 	right       = 16  //
 	headHeight  = 44  // the title of the chart
 	panelHead   = 40  // title and legend of a panel
 	plotHeight  = 180 //
 	marksHeight = 10  // the ticks of marks below the axis
-	axisHeight  = 26  // the figures of the horizontal axis
+	axisHeight  = 26  // the numbers of the horizontal axis
 	panelHeight = panelHead + plotHeight + marksHeight + axisHeight
 )
 
-// style follows the colour scheme of whoever looks. The colours are told apart by those who
-// see no red or no green (Okabe and Ito's palette).
+// style follows the color scheme of the viewer. People with red-green blindness can tell the colors apart (Okabe and
+// Ito's palette).
 const style = `<style>
 text{font:12px system-ui,sans-serif;fill:#333}.t{font-size:16px;font-weight:600}.p{font-size:13px;font-weight:600}
 .e{text-anchor:end}.m{text-anchor:middle}.back{fill:#fff}.axis{stroke:#888;fill:none}.grid{stroke:#8884;fill:none}
@@ -103,10 +103,10 @@ func (c *Chart) Write(w io.Writer) error {
 		p.panel(&c.Panels[i], headHeight+panelHeight*i, c.Unit)
 	}
 	p.put("</svg>\n")
-	return p.w.Flush() // which has the first error of all
+	return p.w.Flush() // it returns the first error of all writes
 }
 
-// bounds are the last moment and the largest value of all.
+// bounds returns the last moment and the largest value of all lines.
 func (c *Chart) bounds() (end time.Duration, most float64) {
 	end = time.Second
 	for _, p := range c.Panels {
@@ -121,7 +121,8 @@ func (c *Chart) bounds() (end time.Duration, most float64) {
 	return end, most
 }
 
-// NiceCeil is the next number from v on that is 1, 2 or 5 with zeros, and 1 for none.
+// NiceCeil returns the next number from v upwards that is 1, 2 or 5 times a power of ten. It returns 1 if v is not
+// positive.
 func NiceCeil(v float64) float64 {
 	if !(v > 0) {
 		return 1
@@ -135,11 +136,11 @@ func NiceCeil(v float64) float64 {
 	return 10 * power
 }
 
-// painter writes elements. Errors stay in the buffer until the end.
+// painter writes elements. Its buffer keeps an error until the end.
 type painter struct {
 	w   *bufio.Writer
-	end time.Duration // at the right end of the axes
-	top float64       // at their upper end
+	end time.Duration // the moment at the right end of the axes
+	top float64       // the value at the upper end of the axes
 }
 
 func (p *painter) put(format string, args ...any) { _, _ = fmt.Fprintf(p.w, format, args...) }
@@ -172,7 +173,7 @@ func (p *painter) legend(d *Panel, y int) {
 	entry := func(class, shape, name string) {
 		p.put(`<path class="%s" d="M%s %d%s"/>`+"\n", class, number(x), y-4, shape)
 		p.text(x+26, float64(y), "", name)
-		const letter = 6.6 // pixels, on average
+		const letter = 6.6 // average width in pixels
 		x += 26 + letter*float64(len(name)) + 18
 	}
 	for _, l := range d.Lines {
@@ -183,7 +184,7 @@ func (p *painter) legend(d *Panel, y int) {
 	}
 }
 
-// axes draws a grid with four steps upwards and about eight to the right.
+// axes draws a grid with four intervals upwards and about eight to the right.
 func (p *painter) axes(base int, unit string) {
 	for i := range 5 {
 		v := p.top * float64(i) / 4
@@ -201,7 +202,8 @@ func (p *painter) axes(base int, unit string) {
 	}
 }
 
-// timeStep is what is between two figures of a time axis: as people count time, and ten at most.
+// timeStep returns the interval between the numbers of a time axis: one in which people count time, at most ten on the
+// axis.
 func timeStep(end time.Duration) time.Duration {
 	for _, step := range []time.Duration{
 		time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute,
@@ -214,7 +216,7 @@ func timeStep(end time.Duration) time.Duration {
 	return (end / 10).Truncate(time.Hour) + time.Hour
 }
 
-// clockTime is a time as a stopwatch has it: 0:30, 12:00, 1:05:00.
+// clockTime formats a time like a stopwatch: 0:30, 12:00, 1:05:00.
 func clockTime(d time.Duration) string {
 	s := int(d / time.Second)
 	if s < 3600 {
@@ -223,11 +225,11 @@ func clockTime(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// line draws a curve, which ends before a gap and begins anew behind it. In an area a value holds until the next; as
-// long as it does not change there is nothing to write.
+// line draws a line, which ends at a gap and begins again after it. In an area a value holds until the next one;
+// nothing is written while it does not change.
 func (p *painter) line(l *Line, base int) {
 	var d strings.Builder
-	area, down := l.Style == Area, false // the pen
+	area, down := l.Style == Area, false // down: the pen is on the paper
 	var x, y float64
 	lift := func() {
 		if down && area {
@@ -275,7 +277,7 @@ func (p *painter) marks(marks []Mark, base int) {
 	}
 }
 
-// number is a coordinate: two decimals are finer than any screen.
+// number formats a coordinate. Two decimals are finer than any screen.
 func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }

@@ -1,8 +1,8 @@
-// Package telemetry measures how long the parts of a crawl take: histograms for Prometheus.
+// Package telemetry measures how long the parts of a crawl take, as histograms for Prometheus.
 //
-// A [Meter] is told of single events by the stages of a crawl, and is read by whoever serves
-// metrics. Until [Meter.Start] it counts nothing. Every histogram has fixed buckets and, for servers
-// that take them, native ones of a bounded number. The only label is the class of an outcome.
+// The stages of a crawl report single events to a [Meter], and the server of metrics reads it. Until [Meter.Start] it
+// counts nothing. Every histogram has fixed buckets and, for servers that accept them, a bounded number of native ones.
+// The only label is the class of an outcome.
 package telemetry
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// The buckets, in seconds. Those of requests reach to the longest that the default timeout
-// allows, and a while beyond; waits within the process begin where they can be told apart.
+// The buckets, in seconds, and those of bodies in bytes. Those of requests reach to the longest that the default
+// timeout allows and a little further. Those of waits within the process begin at the shortest that can be measured.
 var (
 	requestBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 	waitBuckets    = []float64{.00001, .0001, .001, .0025, .005, .01, .025, .05, .1, .25, 1, 5, 30}
@@ -26,8 +26,8 @@ var (
 	bodyBuckets    = []float64{1 << 8, 1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26}
 )
 
-// Meter measures one crawl. Make it with New. A nil Meter measures nothing. All methods are
-// safe for concurrent use and never wait.
+// Meter measures one crawl. It is made by [New]. A nil Meter measures nothing. All methods are safe for concurrent use
+// and never block.
 type Meter struct {
 	on atomic.Bool
 
@@ -57,17 +57,17 @@ func New() *Meter {
 	}
 }
 
-// Start has everything measured from now on. Calling it again does nothing.
+// Start starts the measuring. Calling it again does nothing.
 func (m *Meter) Start() {
 	if m != nil {
 		m.on.Store(true)
 	}
 }
 
-// On reports whether it measures, for callers that would have to read a clock for it.
+// On reports whether it measures. If not, callers need not read a clock for it.
 func (m *Meter) On() bool { return m != nil && m.on.Load() }
 
-// Collectors are the histograms, for a registry.
+// Collectors returns the histograms, for a registry.
 func (m *Meter) Collectors() []prometheus.Collector {
 	if m == nil {
 		return nil
@@ -79,7 +79,7 @@ func (m *Meter) Collectors() []prometheus.Collector {
 	return all
 }
 
-// Request takes in a request that was made. firstByte is zero and body is negative if there was no answer.
+// Request adds a request that was made. If there was no response, firstByte is zero and body is negative.
 func (m *Meter) Request(class outcome.Class, firstByte, total time.Duration, body int64) {
 	if !m.On() {
 		return
@@ -93,15 +93,16 @@ func (m *Meter) Request(class outcome.Class, firstByte, total time.Duration, bod
 	}
 }
 
-// Took takes in how long a phase was.
+// Took adds the duration of a phase.
 func (m *Meter) Took(phase pipeline.Phase, d time.Duration) {
 	if m.On() {
 		m.phases[phase].Observe(max(d, 0).Seconds())
 	}
 }
 
-// options has a histogram keep native buckets beside the fixed ones: each a tenth wider than the one
-// before, 160 at most, and begun anew rather than made coarser when an hour has gone by.
+// options returns the options of a histogram that has native buckets besides the fixed ones: each a tenth wider than
+// the one before, and at most 160. When there are too many and an hour has passed, the histogram is reset instead of
+// made coarser.
 func options(name, help string, buckets []float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{
 		Name: name, Help: help, Buckets: buckets,
@@ -113,8 +114,8 @@ func newHistogram(name, help string, buckets []float64) prometheus.Histogram {
 	return prometheus.NewHistogram(options(name, help, buckets))
 }
 
-// byClass is a histogram for each class of outcomes. Those that have not come yet are not
-// there: most crawls see a third of them.
+// byClass is a histogram for each class of outcomes. It is made when the class first occurs, as most crawls see a third
+// of the classes.
 type byClass struct {
 	vec  *prometheus.HistogramVec
 	each [outcome.Canceled + 1]func() prometheus.Observer

@@ -26,21 +26,21 @@ import (
 )
 
 const (
-	sends = 3 // how often a batch is sent at most, if the collector says "later"
-	// pause is what lies between, unless the collector says how long; and the longest that it may say.
+	sends = 3 // how often a batch is sent at most, if the collector is overloaded
+	// pause is the wait before a batch is sent again, unless the collector sends a Retry-After, which maxPause bounds.
 	pause, maxPause = time.Second, 5 * time.Second
-	// maxAnswer bounds what is read of an answer, in bytes.
+	// maxAnswer bounds how much of a response is read, in bytes.
 	maxAnswer = 64 << 10
 )
 
 type client struct {
 	to       *url.URL
-	shown    string // the endpoint for people
+	shown    string // the endpoint without secrets, for messages
 	cfg      *Config
 	http     *http.Client
-	rejected func(n int64, why string) // nil: nobody wants to know
+	rejected func(n int64, why string) // called if the collector rejects spans; nil calls nothing
 
-	life context.Context // ends with end
+	life context.Context // ended by end
 	end  context.CancelFunc
 }
 
@@ -56,12 +56,12 @@ func (c *client) begin() {
 		Transport: &http.Transport{
 			TLSClientConfig: tlsConfig(c.cfg.Insecure), ForceAttemptHTTP2: true, MaxIdleConns: 2, IdleConnTimeout: time.Minute,
 		},
-		// Whoever answers with a redirect is no collector, and is not followed elsewhere.
+		// A server that redirects is not a collector, and the redirect is not followed.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// Start implements [otlptrace.Client]. There is nothing to start.
+// Start implements [otlptrace.Client]. It does nothing.
 func (*client) Start(context.Context) error { return nil }
 
 func (c *client) Stop(context.Context) error {
@@ -69,12 +69,12 @@ func (c *client) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces implements [otlptrace.Client]: it sends a batch, again if the collector says "later".
+// UploadTraces implements [otlptrace.Client]. It sends a batch, and sends it again if the collector is overloaded.
 func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	ctx, cancel := context.WithTimeout(ctx, sending)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
-	// The request of the protocol has the same form, and its type would bring gRPC along.
+	// The request type of the protocol has the same encoding, but its package would import gRPC.
 	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)
@@ -111,7 +111,7 @@ func (c *client) send(ctx context.Context, body []byte) error {
 	res, err := c.http.Do(req)
 	if err != nil {
 		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // the URL is said beside it
+			err = u.Err // messages name the URL already
 		}
 		return err
 	}
@@ -134,8 +134,8 @@ func (c *client) send(ctx context.Context, body []byte) error {
 	return fmt.Errorf("it answers %s", res.Status)
 }
 
-// read looks for spans that were rejected: field 1 of the answer is a message whose field 1 is
-// their number and whose field 2 is why.
+// read looks for rejected spans in a response: field 1 is a message whose field 1 is their number and whose field 2 is
+// the reason.
 func (c *client) read(answer []byte) {
 	if partial, _ := protowire.ConsumeBytes(field(answer, 1, protowire.BytesType)); len(partial) > 0 {
 		n, _ := protowire.ConsumeVarint(field(partial, 1, protowire.VarintType))
@@ -165,19 +165,19 @@ func field(b []byte, want protowire.Number, kind protowire.Type) []byte {
 
 // Why a span was dropped.
 const (
-	lostFull     = "queue_full" // more came than could be sent
-	lostExport   = "export"     // the collector could not be reached, or would not have it
-	lostRejected = "rejected"   // the collector took the others of its batch
+	lostFull     = "queue_full" // more spans were made than could be sent
+	lostExport   = "export"     // the collector could not be reached, or did not accept them
+	lostRejected = "rejected"   // the collector accepted the other spans of the batch
 )
 
-// queue stands before the batches of the SDK and knows how many spans wait: that drops what it
-// has no room for as well, but counts it for itself alone.
+// queue is placed before the batch processor of the SDK and counts the spans that wait. The SDK drops spans for which
+// there is no room as well, but does not report how many.
 type queue struct {
-	sdk.SpanProcessor // the batches of the SDK; set by Start
+	sdk.SpanProcessor // the batch processor of the SDK; set by Start
 
 	log      *slog.Logger
 	endpoint string
-	room     int64 // spans; tests have less
+	room     int64 // in spans; smaller in tests
 	waiting  atomic.Int64
 	dropped  atomic.Int64
 	exported prometheus.Counter
@@ -201,7 +201,7 @@ func newQueue(c *client, log *slog.Logger) *queue {
 		}, []string{"reason"}),
 	}
 	for _, why := range []string{lostFull, lostExport, lostRejected} {
-		q.lost.WithLabelValues(why) // a rate over a counter needs it to be there before
+		q.lost.WithLabelValues(why) // a rate needs the counter to exist before the first event
 	}
 	return q
 }
@@ -211,7 +211,7 @@ func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 		q.waiting.Add(-1)
 		q.drop(lostFull, 1)
 		q.mu.Lock()
-		first := !q.full && !q.failing // else it has been said why
+		first := !q.full && !q.failing // otherwise the reason was logged
 		q.full = true
 		q.mu.Unlock()
 		if first {
@@ -228,7 +228,7 @@ func (q *queue) drop(why string, n int) {
 	q.lost.WithLabelValues(why).Add(float64(n))
 }
 
-// sent takes in what became of a batch. What changes is said once.
+// sent counts the result of a batch. Changes between success and failure are logged once.
 func (q *queue) sent(n int, err error) {
 	q.waiting.Add(-int64(n))
 	q.mu.Lock()
@@ -262,8 +262,8 @@ func (q *queue) sum() {
 	}
 }
 
-// counted tells the queue what became of each batch. It returns no error, which the SDK would
-// write to standard error.
+// counted reports the result of each batch to the queue. It returns no error, because the SDK would write it to
+// standard error.
 type counted struct {
 	sdk.SpanExporter
 	q *queue

@@ -1,23 +1,23 @@
-// Package traces tells a collector of OpenTelemetry what became of single URLs, and when.
+// Package traces sends an OpenTelemetry collector what happened to single URLs, and when.
 //
 // An [Exporter] is the [pipeline.Tracer] of one crawl. A URL is a trace:
 //
 //	crawl URL      from when it was found until its record was written
 //	├ queue        in the frontier, until it was leased for the last time
-//	├ permit       the wait for the limiter, once for each try
-//	├ GET          a request, once for each try: dns, connect, tls, first byte, body
-//	├ robots.txt   the request for the rules that the URL had to wait for, if it was the first
+//	├ permit       the wait for the limiter, once for each attempt
+//	├ GET          a request, once for each attempt: dns, connect, tls, first byte, body
+//	├ robots.txt   the request for the rules, if this URL was the first to wait for them
 //	├ process      decoding, links, text, handlers
 //	└ write        sinks and archives
 //
-// The IDs of a trace and of its root are made from the URL and a secret of the process, so
-// that the tries of a URL meet in one trace without anything being remembered. Names of attributes
-// are those of the semantic conventions (1.43) where there are any; URLs and errors are redacted.
+// The IDs of a trace and of its root are made from the URL and a secret of the process, so that all attempts of a URL
+// are in one trace and nothing needs to be remembered. Attributes have the names of the semantic conventions (1.43) where
+// there are any; URLs and errors are redacted.
 //
-// Spans are handed to the batches of the official SDK, with bounded room: a collector that is slow,
-// away, or says no takes nothing from the crawl. They are sent by OTLP over HTTP, in protobuf, by a
-// client of our own: the SDK's would bring gRPC into the binary. [New] starts nothing.
-// [Exporter.Start] starts a goroutine, which [Exporter.Close] ends within a bounded time.
+// Spans go to the batch processor of the official SDK, with bounded room: a collector that is slow, unreachable or
+// refuses them does not slow down the crawl. They are sent by OTLP over HTTP, in protobuf, by a client of our own,
+// because the SDK's would link gRPC into the binary. [New] starts nothing. [Exporter.Start] starts a goroutine, which
+// [Exporter.Close] ends within a bounded time.
 package traces
 
 import (
@@ -56,39 +56,39 @@ import (
 )
 
 const (
-	// room is how many spans may wait for the collector: some 10 MB, and a second of a crawl
-	// that has all of a thousand URLs a second traced.
+	// room bounds the spans that wait for the collector: some 10 MB, or one second of a crawl that traces a thousand
+	// URLs per second.
 	room         = 1 << 13
-	batch        = 512              // how many go together, as the specification has it
-	batchWait    = time.Second      // the longest that a span waits for others to go with
-	sending      = 10 * time.Second // how long one batch may take, tries again included; as the specification has it
-	closeTimeout = 5 * time.Second  // how long the end of a crawl may wait for the collector
+	batch        = 512              // spans sent together, as in the specification
+	batchWait    = time.Second      // how long a span waits at most for others of its batch
+	sending      = 10 * time.Second // bounds the sending of one batch, repetitions included; as in the specification
+	closeTimeout = 5 * time.Second  // how long the end of a crawl waits at most for the collector
 )
 
-// Config says where traces go. Endpoint is required.
+// Config says where traces are sent. Endpoint is required.
 type Config struct {
-	Endpoint string // the http or https URL of a collector; one without a path is completed by /v1/traces
-	// Header goes with every request to it. Nil adds nothing.
+	Endpoint string // http or https URL of a collector; /v1/traces is added to a URL without a path
+	// Header is sent with every request to the collector. Nil adds nothing.
 	Header http.Header
-	Sample float64 // the share of URLs that is traced, 0 to 1. Zero traces none.
-	// Insecure takes any certificate of the collector. False verifies it.
+	Sample float64 // the share of URLs that are traced, from 0 to 1. Zero traces none.
+	// Insecure accepts any certificate of the collector. False verifies it.
 	Insecure bool
-	// Propagate sends the hosts that are crawled a traceparent header, for those that trace
-	// too. False sends none: strangers have no business with it.
+	// Propagate sends a traceparent header to the hosts that are crawled, for hosts that trace, too. False sends none,
+	// as it concerns no foreign host.
 	Propagate bool
-	Version   string // that of the service. Empty leaves it out.
+	Version   string // of the service. Empty means none.
 	// Clock tells the time. Nil means the system clock.
 	Clock clock.Clock
-	Log   *slog.Logger // told when the collector cannot be reached, and of what was dropped. Nil: nobody is.
+	Log   *slog.Logger // logs when the collector cannot be reached, and what was dropped. Nil logs nothing.
 }
 
-// Exporter traces one crawl. Make it by New. A nil Exporter has no metrics and needs no Start and Close.
+// Exporter traces one crawl. It is made by [New]. A nil Exporter has no metrics and needs no Start and Close.
 type Exporter struct {
 	cfg    Config
 	client *client
 	redact *redact.Redactor
 	secret uint64
-	below  uint64 // of the 63 bits by which the specification samples
+	below  uint64 // URLs with smaller hashes are traced, of the 63 bits that the specification uses for sampling
 
 	started  atomic.Bool
 	provider *sdk.TracerProvider // set by Start
@@ -98,7 +98,7 @@ type Exporter struct {
 
 var _ pipeline.Tracer = (*Exporter)(nil)
 
-// New returns an Exporter that is not started. The error names the field of cfg that is wrong.
+// New returns an Exporter that is not started. The error names the invalid field of cfg.
 func New(cfg Config) (*Exporter, error) {
 	at, err := endpoint.ParseCollector(cfg.Endpoint)
 	if err != nil {
@@ -120,7 +120,7 @@ func New(cfg Config) (*Exporter, error) {
 	return e, nil
 }
 
-// Start has URLs traced from now on. It is called once, before Close.
+// Start starts the tracing of URLs. It is called at most once, before Close.
 func (e *Exporter) Start() {
 	if e == nil {
 		return
@@ -136,7 +136,7 @@ func (e *Exporter) Start() {
 	e.started.Store(true)
 }
 
-// resource says who we are; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES say it better.
+// resource describes this service. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override it.
 func (e *Exporter) resource() *resource.Resource {
 	us := resource.NewSchemaless(semconv.ServiceName("treadlight"), semconv.ServiceVersion(e.cfg.Version))
 	env, err := resource.New(context.Background(), resource.WithTelemetrySDK(), resource.WithFromEnv())
@@ -144,13 +144,14 @@ func (e *Exporter) resource() *resource.Resource {
 		e.cfg.Log.Warn("OTEL_RESOURCE_ATTRIBUTES cannot be read in part", slog.Any("error", err))
 	}
 	all, err := resource.Merge(us, env)
-	if err != nil { // only of schemas that contradict each other, and ours has none
+	if err != nil { // only if the schemas contradict each other, and ours has none
 		return us
 	}
 	return all
 }
 
-// Close sends what is left, within five seconds, and leaves nothing running. What comes after it is not traced.
+// Close sends the remaining spans, within five seconds, and ends all goroutines of the Exporter. URLs are not traced
+// after it.
 func (e *Exporter) Close() {
 	if e == nil || !e.started.Swap(false) {
 		return
@@ -165,14 +166,14 @@ func (e *Exporter) Close() {
 	select {
 	case <-done:
 	case <-timer.C():
-		e.client.end() // has all that is under way fail at once
+		e.client.end() // makes all requests in flight fail at once
 		<-done
 	}
 	e.client.end()
 	e.queue.sum()
 }
 
-// Collectors are the metrics of what was sent and dropped.
+// Collectors returns the metrics of sent and dropped spans.
 func (e *Exporter) Collectors() []prometheus.Collector {
 	if e == nil {
 		return nil
@@ -211,7 +212,7 @@ func (e *Exporter) Begin(u, cause canonical.URL) *pipeline.Trip {
 	return t
 }
 
-// hash is one of several hashes of a text, which nobody outside can foretell.
+// hash returns the nth of several hashes of a text. Without the secret they cannot be predicted.
 func (e *Exporter) hash(s string, n uint64) uint64 {
 	var d xxhash.Digest
 	d.ResetWithSeed(e.secret + n)
@@ -219,7 +220,7 @@ func (e *Exporter) hash(s string, n uint64) uint64 {
 	return d.Sum64()
 }
 
-// fixedIDs has spans get the ID that their context carries, and a random one without.
+// fixedIDs gives spans the IDs in their context, and random ones without such a context.
 type fixedIDs struct{}
 
 type identityKey struct{}
@@ -242,13 +243,13 @@ func tlsConfig(insecure bool) *tls.Config {
 	return &tls.Config{InsecureSkipVerify: insecure, MinVersion: tls.VersionTLS12}
 }
 
-// Attributes that have no name in the conventions.
+// Attributes that the conventions have no name for.
 const (
 	attrKind    = attribute.Key("crawl.kind")    // page, robots or sitemap
 	attrDepth   = attribute.Key("crawl.depth")   // links from a seed
-	attrAttempt = attribute.Key("crawl.attempt") // from 1
+	attrAttempt = attribute.Key("crawl.attempt") // counted from 1
 	attrOutcome = attribute.Key("crawl.outcome") // the class of the request
-	attrFate    = attribute.Key("crawl.fate")    // what became of the URL after it
+	attrFate    = attribute.Key("crawl.fate")    // what happened to the URL after the request
 )
 
 // End implements [pipeline.Tracer].
@@ -257,7 +258,7 @@ func (e *Exporter) End(t *pipeline.Trip) {
 	if !ok || !e.started.Load() {
 		return
 	}
-	// The root is not there yet, or never was in the case of a robots.txt: all refer to its ID.
+	// The root span is made last, and not at all for a robots.txt: the other spans refer to its ID.
 	root := trace.ContextWithSpanContext(context.Background(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: id.trace, SpanID: id.root, TraceFlags: trace.FlagsSampled,
 	}))
@@ -310,8 +311,8 @@ func (e *Exporter) request(root context.Context, t *pipeline.Trip, id *identity,
 	span.End(trace.WithTimestamp(t.Ended))
 }
 
-// phases is where the time of a request went, as far as the Fetcher told: the connection was
-// ready when the request was handed to it, and the body ended with all of it.
+// phases adds the spans of the phases of a request, as far as the Fetcher reports them: the connection was ready when
+// the request was passed to it, and the body ended together with the request.
 func (e *Exporter) phases(ctx context.Context, t *pipeline.Trip) {
 	if t.Handed.IsZero() {
 		return
@@ -332,7 +333,7 @@ func (e *Exporter) phases(ctx context.Context, t *pipeline.Trip) {
 	}
 }
 
-// timeSpan is a span of a piece of time; none if there is no such piece.
+// timeSpan adds a span for an interval. It adds none if the interval is not set.
 func (e *Exporter) timeSpan(parent context.Context, name string, from, til time.Time) {
 	if from.IsZero() || til.Before(from) {
 		return
@@ -346,14 +347,14 @@ func (e *Exporter) setOutcome(span trace.Span, t *pipeline.Trip) {
 		span.SetAttributes(semconv.HTTPResponseStatusCode(t.Status))
 	}
 	if t.Ended.IsZero() {
-		return // nothing was asked for
+		return // no request was made
 	}
 	span.SetAttributes(attrOutcome.String(t.Class.String()))
 	switch {
 	case t.Err != nil:
 		span.SetAttributes(semconv.ErrorTypeKey.String(outcome.Of(0, t.Err).String()))
 		span.SetStatus(codes.Error, e.redact.Text(t.Err.Error()))
-	case t.Status >= 400: // an error to whoever asked, says the convention
+	case t.Status >= 400: // an error for the client, by the convention
 		span.SetAttributes(semconv.ErrorTypeKey.String(strconv.Itoa(t.Status)))
 		span.SetStatus(codes.Error, "")
 	}
@@ -365,7 +366,7 @@ func place(u canonical.URL) []attribute.KeyValue {
 		port = 443
 	}
 	if _, text, err := net.SplitHostPort(u.Host()); err == nil {
-		port, _ = strconv.Atoi(text) // a canonical URL has a number there
+		port, _ = strconv.Atoi(text) // cannot fail: the port of a canonical URL is a number
 	}
 	attrs := make([]attribute.KeyValue, 0, 12)
 	return append(attrs, semconv.ServerAddress(u.Hostname()), semconv.ServerPort(port))
