@@ -72,17 +72,42 @@ func TestOpenRemovesWhatAKillLeaves(t *testing.T) {
 	})
 }
 
-// Close does not wait until a run is written, and leaves nothing of it.
+// Close ends the merge of a run with a memtable, leaves no file of the new run, and keeps the run of before.
 func TestCloseGivesUpAWrite(t *testing.T) {
-	dir := t.TempDir()
-	x := opened(t, dir, Config{MemtableFPs: 10})
-	x.stop()
-	fill(t, x, 1, 11)
-	x.Committed(11)
-	require.NoError(t, x.Close())
-	r := opened(t, dir, Config{})
-	require.LessOrEqual(t, r.Mark(), int64(10))
-	requireRows(t, r, r.Mark())
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		x := opened(t, dir, Config{MemtableFPs: 10})
+		fill(t, x, 1, 15)
+		x.Committed(15)
+		synctest.Wait()
+		require.Equal(t, int64(10), x.Mark())
+		x.stop() // as Close does, before the write begins
+		fill(t, x, 16, 21)
+		x.Committed(21)
+		require.NoError(t, x.Close())
+		require.Len(t, files(t, dir), 1)
+		x = opened(t, dir, Config{})
+		require.Equal(t, int64(10), x.Mark())
+		requireRows(t, x, 10)
+	})
+}
+
+// A run may be replaced, and its file closed, after a lookup has chosen it. The lookup then reads the new one.
+func TestARunIsReplacedDuringALookup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := opened(t, t.TempDir(), Config{MemtableFPs: 10})
+		fill(t, x, 1, 15)
+		x.Committed(15)
+		synctest.Wait()
+		before := x.now.Load()
+		fill(t, x, 16, 25)
+		x.Committed(25)
+		synctest.Wait()
+		require.Equal(t, int64(20), x.Mark())
+		found, err := x.lookup(before, fingerprint(5))
+		require.NoError(t, err)
+		require.True(t, found)
+	})
 }
 
 func TestAnErrorOfReadingIsDamage(t *testing.T) {

@@ -114,7 +114,7 @@ func (x *Index) Has(fp uint64) (found bool, err error) {
 	if fp != 0 && *slot == fp || x.active.Has(fp) { // no fingerprint ever leaves the set
 		return true, nil
 	}
-	found, err = x.lookup(fp)
+	found, err = x.lookup(x.now.Load(), fp)
 	if err != nil {
 		x.end(err)
 	} else if found {
@@ -123,8 +123,8 @@ func (x *Index) Has(fp uint64) (found bool, err error) {
 	return found, err
 }
 
-func (x *Index) lookup(fp uint64) (found bool, err error) {
-	v := x.now.Load()
+// lookup looks up fp in a view that was the present one a moment ago.
+func (x *Index) lookup(v *view, fp uint64) (found bool, err error) {
 	if v.sealed != nil && v.sealed.Has(fp) {
 		return true, nil
 	}
@@ -134,7 +134,7 @@ func (x *Index) lookup(fp uint64) (found bool, err error) {
 	x.mu.RLock()
 	if x.now.Load() != v { // the file of its run may be closed by now
 		x.mu.RUnlock()
-		return x.lookup(fp)
+		return x.lookup(x.now.Load(), fp)
 	}
 	defer x.mu.RUnlock()
 	return v.run.has(fp, &x.block)
