@@ -7,25 +7,27 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// belief is the interval in which the host's ceiling lies, and what may be risked to narrow it.
+// belief is the interval in which the host's ceiling lies, and what may be risked to narrow it. Only the controller
+// writes it, not the estimators.
 type belief struct {
 	interval
-	answered uint32 // willing answers ever
+	answered uint32 // requests admitted ever, but for trials and what was sent before a pause
 	budget   budget
 }
 
-// interval is that of the ceiling.
+// interval bounds the host's ceiling.
 type interval struct {
-	lo  float64 // the highest rate that is proven
-	hi  float64 // the lowest that was refused of late; infinite before any was
-	run float32 // answers that prove lo
+	lo  float64 // highest rate that is proven, in requests per second; at first the owner's floor
+	hi  float64 // lowest rate that was refused of late; infinite before any was
+	run float32 // number of responses that prove lo; zero if lo is a guess
 }
 
-// unbounded reports that nothing was refused yet.
+// unbounded reports whether nothing was refused yet.
 func (i *interval) unbounded() bool { return math.IsInf(i.hi, 1) }
 
-// best is the rate with the greatest expected number of pages over the horizon, at least lo. A refusal costs
-// some seconds; beside the interval, chance says how likely a rate is refused and how long that takes.
+// best returns the rate with the most pages to be expected over the horizon, at least lo and at most most. The chance
+// that the ceiling is below a rate grows with the logarithm of the rate from lo to hi. cost is the pause that such a
+// refusal leads to, in seconds. chance says how likely a window refuses the rate, and the mean pause of that.
 func (i *interval) best(t *Tuning, most, cost float64, chance func(rate float64) (p, pause float64)) float64 {
 	if !(i.hi > i.lo) {
 		return i.lo
@@ -53,7 +55,11 @@ func (i *interval) best(t *Tuning, most, cost float64, chance func(rate float64)
 	return top
 }
 
-// narrow takes in a refusal of a rate, after a cycle with that mean of so many answers.
+// narrow takes in a refusal of a rate, after a cycle with that mean. hi becomes the rate. lo becomes the mean if this
+// cycle has more responses than lo rests on and at least Cycle, and if also the mean is higher, lo rests on fewer than
+// Burst responses, or lasted is set. If lo was at the rate or above (within Near), it falls to the mean, or to just
+// below the rate if that is lower, but not below Fall times the rate; it is a guess then. lasted reports a pause too
+// long for a bucket whose cycle may lower lo.
 func (i *interval) narrow(t *Tuning, rate float64, cycle Estimate, lasted bool) {
 	n, mean := cycle.Answers, cycle.Rate
 	i.hi = rate
@@ -65,37 +71,42 @@ func (i *interval) narrow(t *Tuning, rate float64, cycle Estimate, lasted bool) 
 	}
 }
 
-// budget is the refusals that may be risked.
+// budget is what may be risked: refusals and trials take from it, responses and time add to it.
 type budget struct {
-	left float32
-	at   clock.Instant
+	left float32       // refusals that may be risked, from zero to CreditMax; below one no faster rate is tried
+	at   clock.Instant // when time last added to it
 }
 
-// earn adds what time alone earns, at so much a second.
+// earn adds what the time since the last call earns, at so many refusals per second.
 func (b *budget) earn(now clock.Instant, per, most float64) {
 	b.add(per*now.Sub(b.at).Seconds(), most)
 	b.at = now
 }
 
+// add adds n refusals, up to most.
 func (b *budget) add(n, most float64) { b.left = min(b.left+float32(n), float32(most)) }
 
+// pay takes n refusals off. The budget never gets negative, so there is no debt.
 func (b *budget) pay(n float64) { b.left = max(b.left-float32(n), 0) }
 
-// peak is the highest rate that went well of late.
+// peak is the highest rate that went well, and when. It is forgotten by half in WellHalf seconds. While lo is far below
+// it, hi drifts faster.
 type peak struct {
-	rate float32
-	at   clock.Instant
+	rate float32       // requests per second that were admitted; zero for none
+	at   clock.Instant // when it was measured
 }
 
-// now is what is not forgotten of it.
+// now returns the rate that is not yet forgotten; half is the seconds in which half of it is.
 func (p *peak) now(now clock.Instant, half float64) float64 {
 	return float64(p.rate) * math.Exp2(-now.Sub(p.at).Seconds()/half)
 }
 
-// peakSpan is over what a rate is measured whose refusals nobody knows.
+// peakSpan is over how long a rate is measured if no refusal has begun a cycle yet.
 const peakSpan = 30 * time.Second
 
-// note takes in what was admitted of late, unless a burst allowance may be in it.
+// note takes in the rate that was admitted of late, and keeps it if it is no lower than what is left of the peak. It is
+// the mean of the present cycle if that has Cycle responses or more; if no refusal has begun a cycle, the mean of the
+// last peakSpan. Early in a cycle nothing is noted, since a burst may be in it.
 func (p *peak) note(t *Tuning, now clock.Instant, r *refill, h *history) {
 	rate := h.between(now.Add(-peakSpan), now) / peakSpan.Seconds()
 	switch {
@@ -109,16 +120,24 @@ func (p *peak) note(t *Tuning, now clock.Instant, r *refill, h *history) {
 	}
 }
 
-// doubt is what was believed before evidence that is doubtful.
+// doubt is what was believed before evidence that may be wrong, to go back to.
 type doubt struct {
-	sure    interval      // zero for none
-	before  interval      // the experiment on failures
-	until   clock.Instant // then it is gone back to
-	times   uint8
-	guessed bool // what is refused is known from failures only
+	// sure is the interval before refusals after few responses; sure.run is zero if there is none.
+	sure interval
+	// before is the interval before the experiment on failures.
+	before interval
+	// until is when sure becomes the belief again, if it is set.
+	until clock.Instant
+	// times is how often an interval was kept as sure since the last clear: each is kept for twice as long as the one
+	// before, up to 8 times.
+	times uint8
+	// guessed reports that hi comes from failures, and not from a refusal by the host.
+	guessed bool
 }
 
-// postpone keeps what is believed, for some of the longest cycles and for longer each time.
+// postpone keeps the interval i, unless one is kept already, and puts off its return. longest is the longest cycle in
+// seconds, taken as 5 to 60: it returns after one of them the first time, after twice as many each time, after 8 at
+// most.
 func (d *doubt) postpone(i interval, now clock.Instant, longest float64) {
 	if d.sure.run == 0 {
 		d.sure = i
@@ -127,13 +146,16 @@ func (d *doubt) postpone(i interval, now clock.Instant, longest float64) {
 	d.until = now.Add(seconds(min(max(longest, 5), 60) * float64(int(1)<<min(d.times, 4)) / 2))
 }
 
-// clear ends all doubt.
+// clear forgets the kept interval: the present belief stands.
 func (d *doubt) clear() { d.sure, d.times = interval{}, 0 }
 
-// drift opens the interval: limits change.
+// drift raises hi with time, since limits change: by Drift in a minute, in 60 pauses or in 800 requests, whichever is
+// longest, and slower after each refusal that told nothing new. While the rate is far below the peak it rises much
+// faster, up to 1.2 times the peak. It counts the requests of the time for lo's proof, and notes the peak. Nothing
+// drifts while the rate is not used.
 func (s *Steer) drift(now clock.Instant) {
 	dt := now.Sub(s.stepAt).Seconds()
-	dn := s.rate * dt // answers
+	dn := s.rate * dt // requests in that time
 	s.stepAt = now
 	if s.unbounded() || !s.busy(now) {
 		return
@@ -150,35 +172,39 @@ func (s *Steer) drift(now clock.Instant) {
 	s.peak.note(t, now, &s.refill, &s.history)
 }
 
-// recovering reports whether lo is far below what was proven of late.
+// recovering reports whether lo is below 70 % of the peak: a faster rate went well not long ago.
 func (s *Steer) recovering(now clock.Instant) bool {
 	return s.pause != nil && s.lo < .7*s.peak.now(now, s.tune.WellHalf)
 }
 
-// learn takes in a refusal at a rate, at the end of its pause.
+// learn takes in a refusal of a rate, at the end of its pause of length took. The evidence is the cycle before it: up
+// to the refusal if the pause is as short as a bucket's, else with the pause, as for a window. After a search the
+// cycle's mean is lo, or a quarter of the rate if there are fewer than five responses. Later, narrow judges; if a cycle
+// with less than half of lo's evidence contradicts lo, the old interval is kept in doubt.
 func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	t := s.tune
 	cycle := s.refill.estimate(t, s.sentAt)
 	lasted := lasting(took, rate) && (s.order == 0 || !s.win.habit)
 	if lasted {
 		cycle = s.refill.mean(now)
-		lasted = rate <= s.lo || cycle.Rate > s.lo // a block after a step up is in the mean, and says nothing against what is proven
+		// A pause after a step up is in the mean, which then says nothing against lo.
+		lasted = rate <= s.lo || cycle.Rate > s.lo
 	}
 	if !t.has(Refill) {
 		cycle = Estimate{}
 	}
 	s.cost = float32(took.Seconds())
 	s.guessed = !s.explicit()
-	if s.unbounded() { // the search's first
+	if s.unbounded() { // the first refusal, in a search
 		if s.peak = (peak{float32(s.refill.active(t, s.sentAt)), now}); took > longOutage {
-			s.peak.rate = float32(cycle.Rate) // it was the beginning of a window
+			s.peak.rate = float32(cycle.Rate) // it was the beginning of a window, and no sustained rate
 		}
 		s.interval = interval{min(cycle.Rate, rate/1.1), rate, max(0, float32(cycle.Answers-t.Burst))}
 		if cycle.Answers < 5 {
 			s.lo, s.run = rate/4, 0
 		}
 	} else {
-		if cycle.Answers < float64(s.run)/2 && s.lo > rate/(1+t.Near) { // much less says that it is too fast
+		if cycle.Answers < float64(s.run)/2 && s.lo > rate/(1+t.Near) { // much less evidence contradicts lo
 			s.postpone(s.interval, now, float64(s.refill.longest))
 		}
 		if s.loose = max(.05, s.loose*float32(t.Confirm)); rate <= s.lo {
@@ -193,14 +219,16 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	s.hi = max(s.hi, s.lo*(1+t.Near/4))
 }
 
-// settle takes what a window says of a refusal that has just ended for the belief, and reports whether it does.
+// settle makes what window concluded from a refusal that just ended the belief, if it is sure (.9) and exact (to 20 %),
+// and reports whether it did. After a refusal well above lo it does not, if the window would lower lo by more than a
+// tenth.
 func (s *Steer) settle() bool {
 	w := &s.win
 	e := w.estimate()
 	if w.spells[0].from < s.sentAt.Add(-time.Second) || e.Confidence < .9 || e.Most > 1.2*e.Rate {
 		return false
 	}
-	if s.above(s.failRate) && e.Most < .9*s.lo { // more was borne for long enough
+	if s.above(s.failRate) && e.Most < .9*s.lo { // more than the window allows went well for long enough
 		return false
 	}
 	s.interval = interval{lo: e.Rate, hi: max(s.hi, e.Most*(1+s.tune.Near/2)), run: float32(w.rest.n)}
@@ -209,7 +237,8 @@ func (s *Steer) settle() bool {
 	return true
 }
 
-// endDoubt goes back to what was believed before.
+// endDoubt makes the kept interval the belief again when its time has come, with 70 % of its evidence, and reports
+// whether it did. The mode is then Recover, from half the rate.
 func (s *Steer) endDoubt(now clock.Instant) bool {
 	if s.pause == nil || s.sure.run == 0 || now < s.doubt.until {
 		return false

@@ -7,19 +7,20 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// block finds hosts that lock out for a while who is too fast, by a run of 403.
+// block finds hosts that lock a client out for a while if it is too fast, by a run of 403.
 type block struct {
-	since clock.Instant // when the first of the run was sent
-	gap   time.Duration // the silence that outlasted the last block; zero if it never blocked
-	run   uint8         // 403s in a row
-	soft  bool          // a 403 has meant later
-	tally tally
+	since clock.Instant // when the first 403 of the latest run was sent
+	gap   time.Duration // silence before the trial that ended the last block; zero if the host never blocked
+	run   uint8         // number of 403 in a row
+	soft  bool          // some URL was answered 403 and later was not: here a 403 may mean "later"
+	tally tally         // requests admitted in a second of the host's clock
 }
 
-// blockRun is how many 403s in a row are a block: pages that not everybody may see come singly.
+// blockRun is how many 403 in a row are a block. Pages that only some users may see are met singly.
 const blockRun = 5
 
-// observe counts 403s in a row, and reports whether they are a block.
+// observe counts 403s in a row, and reports whether there are enough to be a block. An admitted request ends the run
+// only if it was sent after the run began.
 func (b *block) observe(x *Sample) bool {
 	if !x.Forbidden {
 		if b.run > 0 && x.SentAt > b.since {
@@ -39,8 +40,8 @@ func (b *block) observe(x *Sample) bool {
 	return true
 }
 
-// estimate is just under a rate that was blocked: the request that was one too many if the host counts
-// by seconds of its clock.
+// estimate returns a rate just under the rate that was blocked, in requests per second: 95 % of it, or what the tally
+// counted in the second of the block if that is near. It says nothing of a host that never blocked.
 func (b *block) estimate(blocked float64) Estimate {
 	if b.gap == 0 {
 		return Estimate{}

@@ -9,29 +9,31 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// connections is what is known of a host that bounds the requests in flight, and not their rate.
+// connections finds a bound on the requests in flight, which does not depend on their rate: refusals that come again
+// and again with the same number in flight, while that many are seldom admitted.
 type connections struct {
-	limit uint16        // requests in flight that went well; zero for not known
-	seen  uint16        // in flight at the last refusal
-	since uint16        // willing answers since
-	well  uint16        // of them, those with as many in flight as were refused
-	times uint8         // refusals in a row with as many in flight, and rarely as many well
-	raced bool          // the latest had one fewer
-	until clock.Instant // then it is asked anew
+	limit uint16        // most requests in flight that are admitted; zero means unknown
+	seen  uint16        // requests in flight at the refusals that are compared
+	since uint16        // requests admitted since the latest refusal
+	well  uint16        // those of them that came with seen or more in flight
+	times uint8         // refusals in a row with seen in flight, at most sameCount
+	raced bool          // the latest refusal came with one fewer than seen, and was not counted: a race
+	until clock.Instant // when limit ends, so that more are tried again
 }
 
 const (
-	sameCount  = 3
-	perRace    = 16
-	leastLimit = 3
-	limitFor   = 10 * time.Minute
+	sameCount  = 3                // refusals in a row with the same number in flight that make a bound
+	perRace    = 16               // admitted requests that excuse one which came with as many in flight as were refused
+	leastLimit = 3                // least number in flight at a refusal from which a bound is learned
+	limitFor   = 10 * time.Minute // how long a bound holds
 )
 
-// refused takes in an answer that may be a refusal, and reports whether the bound is a new one.
+// refused takes in a failure. If it may be a limiter's (429 or 503) and is not of the same moment as the last, it is
+// compared with the refusals before. It reports whether a bound was found that is another than the one that holds.
 func (d *connections) refused(x *Sample) (learned bool) {
 	n := uint16(min(max(x.InFlight, 0), math.MaxUint16))
 	if d.since < n || x.Class != outcome.Throttled && x.Class != outcome.Unavailable {
-		return false // of the same moment as the last, or no limit's
+		return false // of the same moment as the last refusal, or not a limiter's
 	}
 	raced := n+1 == d.seen && !d.raced
 	if n != d.seen && !raced || d.well > 1+d.since/perRace {
@@ -54,6 +56,7 @@ func (d *connections) refused(x *Sample) (learned bool) {
 	return learned
 }
 
+// passed takes in an admitted request.
 func (d *connections) passed(x *Sample) {
 	d.since = min(d.since+1, math.MaxUint16-1)
 	if x.InFlight >= int(d.seen) {
@@ -61,7 +64,7 @@ func (d *connections) passed(x *Sample) {
 	}
 }
 
-// inFlight is the most requests that the host may have at once.
+// inFlight returns how many requests may be in flight: what the rate needs, or what the host admits if that is less.
 func (s *Steer) inFlight(now clock.Instant, rate float64) int {
 	n := s.queueing.inFlight(rate)
 	if s.pause == nil {
@@ -73,7 +76,7 @@ func (s *Steer) inFlight(now clock.Instant, rate float64) int {
 	return n
 }
 
-// estimate is how many requests at once the host admits.
+// estimate returns how many requests at once the host admits, while the bound holds.
 func (d *connections) estimate(now clock.Instant) Estimate {
 	if d.limit == 0 || now >= d.until {
 		return Estimate{}

@@ -8,34 +8,34 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Sample is an answer as each estimator sees it.
+// Sample is a response, or a failure, as each estimator sees it.
 type Sample struct {
 	*control.Observation
 	*Tuning
-	At     clock.Instant // of the answer
-	Rate   float64       // that was asked for when it came
-	Mode   Mode          // then
-	Settle time.Duration // until a change of the rate shows in answers
+	At     clock.Instant // when the response came
+	Rate   float64       // the controller's rate then, in requests per second
+	Mode   Mode          // the controller's mode then
+	Settle time.Duration // how long after a change of the rate its effect shows in responses
 }
 
-// admitted reports an answer that a limit lets pass.
+// admitted reports whether the limiter of a host admitted the request: it is no failure, no 403 and has no Retry-After.
 func (x *Sample) admitted() bool {
 	return !x.Class.Overload() && !x.Forbidden && x.RetryAfter == 0
 }
 
-// refused reports an answer that may be a limit's.
+// refused reports a response that may be a limiter's: 429, 503 or any with a Retry-After.
 func (x *Sample) refused() bool { return x.ordered() || x.Class == outcome.Unavailable }
 
-// ordered reports a refusal that leaves no doubt.
+// ordered reports a refusal that leaves no doubt: 429, or a response with a Retry-After.
 func (x *Sample) ordered() bool { return x.RetryAfter > 0 || x.Class == outcome.Throttled }
 
-// Estimate is what an estimator makes of the answers. The zero Estimate says nothing.
+// Estimate is what an estimator concludes from the responses. The zero Estimate says nothing.
 type Estimate struct {
-	Rate       float64       // requests per second that its limit admits; zero for no bound
-	Most       float64       // that it does not admit, at least Rate; zero where Rate is exact
-	NotBefore  clock.Instant // no request before; zero for no bound
-	InFlight   int           // requests at once; zero for no bound
-	Answers    float64       // that it rests on, where they are counted
-	Confidence float64       // from 0 to 1
-	Cause      control.Cause // zero for none
+	Rate       float64       // requests per second that the limit admits; zero means no bound
+	Most       float64       // requests per second that it surely refuses, at least Rate; zero if Rate is exact
+	NotBefore  clock.Instant // the earliest next request; zero means no bound
+	InFlight   int           // most requests at once; zero means no bound
+	Answers    float64       // number of responses that it rests on; zero if it does not count them
+	Confidence float64       // how likely it is to be true, from 0 (says nothing) to 1
+	Cause      control.Cause // the kind of limit; zero means none
 }

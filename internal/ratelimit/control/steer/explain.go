@@ -9,8 +9,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// Explain implements [control.Strategy]: the rate, what goes on, and what is believed of the ceiling. The
-// host's own word comes before all that was worked out.
+// Explain implements [control.Strategy]. It gives the rate, what the controller does, and what it believes of the
+// ceiling. A quota that binds comes before all that was estimated.
 func (s *Steer) Explain(now clock.Instant) string {
 	rate := control.PerSecond(s.rate)
 	switch {
@@ -32,7 +32,7 @@ func (s *Steer) Explain(now clock.Instant) string {
 	return fmt.Sprintf("%s: %s; %s goes well and %s was refused", rate, doing, control.PerSecond(s.lo), control.PerSecond(s.hi))
 }
 
-// explainWait tells of a pause. How long a circuit stays open is for the owner to add.
+// explainWait describes a pause. The owner adds how long a circuit stays open.
 func (s *Steer) explainWait(now clock.Instant) string {
 	why := "failures"
 	switch {

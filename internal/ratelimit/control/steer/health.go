@@ -8,77 +8,99 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// health tells failures that depend on the rate from those that do not. An event is a cumulative
-// sum (Page, "Continuous inspection schemes", 1954): it grows with each failure and shrinks with each
-// answer, by how much more likely that is of a host that refuses than of its usual share of failures,
-// which the run itself teaches too. Then an experiment lowers the rate until failures no longer get
-// fewer, and a sequential test (Wald, 1945) says whether it fails as often there: if it does, it fails
-// at any rate.
+// health tells failures that depend on the rate from those that do not.
+//
+// Failures are an event when a cumulative sum (Page, "Continuous inspection schemes", 1954) passes a bound. The sum
+// grows with each failure and shrinks with each response, by how much likelier that outcome is of a host that refuses
+// than of one with its usual share of failures; the present run of outcomes teaches that share too. After an event an
+// experiment lowers the rate until failures no longer become fewer. A sequential test (Wald, 1945) says whether
+// requests fail as often there: if they do, they fail at any rate.
 type health struct {
-	sum         float32 // evidence that the host refuses
-	runN, runB  uint16  // outcomes and failures since the sum was zero
-	good, bad   float32 // outcomes that no limit explains, of late
-	tested      float32 // answers of experiments that found limits
-	cleared     uint32  // willing answers before the latest failures that no limiter gives
+	// sum is the evidence that the host refuses, as a logarithm of odds; at zero or below a new run begins.
+	sum        float32
+	runN, runB uint16  // outcomes of the present run, and the failures among them
+	good, bad  float32 // responses and failures of late that no limit explains; they give the usual share
+	tested     float32 // responses of experiments that found limits, since the last that found random failures
+	// cleared is belief.answered plus one when failures were last taken for an outage that says nothing of the rate;
+	// zero if they never were.
+	cleared uint32
+	// consecutive is the number of failures in a row.
 	consecutive uint16
-	borne       uint16      // failures by chance in all
-	test        *experiment // nil if none goes on
+	borne       uint16      // failures taken for chance, of a host where they are frequent; see doubtful
+	test        *experiment // the experiment that goes on; nil if none does
 }
 
-// experiment is the present one.
+// experiment tries slower rates, stage by stage. Its rates are in requests per second.
 type experiment struct {
-	rate   float64       // what is tried
-	failed float64       // the rate that failed before it
-	share  float64       // of failures there
-	first  float64       // the rate of the event
-	sum    float64       // evidence that it fails here too
-	n, b   float32       // outcomes and failures in all
-	n0, b0 float32       // before this stage
-	since  clock.Instant // what was sent before was at another rate
-	stage  uint8
+	// rate is tried in this stage.
+	rate float64
+	// failed is the rate of the stage before; in the first stage, that of the event.
+	failed float64
+	// share is the share of failures at that rate, which a limit would make.
+	share float64
+	// first is the rate of the event.
+	first float64
+	// sum is the evidence that requests fail in this stage too, as a logarithm of odds.
+	sum float64
+	// n and b are outcomes and failures of all stages.
+	n, b float32
+	// n0 and b0 are n and b when this stage began.
+	n0, b0 float32
+	// since is when this stage began: requests from before were sent at another rate. Zero takes all.
+	since clock.Instant
+	// stage is how often the experiment went on at a slower rate; an experiment on doubt begins with one.
+	stage uint8
 
-	good, bad float32 // outcomes that were believed to be no limit's, if that is looked into
+	// good and bad were those of health before an experiment on doubt, which restores them if failures are still
+	// random.
+	good, bad float32
 }
 
-// finding is what health makes of an answer.
+// finding is what health concludes from an outcome, or from the end of a pause.
 type finding uint8
 
 const (
-	unclear  finding = iota
-	failing          // the host refuses or is down: nothing is to go out for a while
-	slower           // a slower rate is to be tried
-	limited          // the failures depend on the rate
-	hopeless         // they are most of the answers at a slower rate too
-	random           // they do not depend on the rate
-	passing          // the host was away, and that says nothing of the rate
-	doubtful         // much was borne: whether it still fails at random is to be looked into
+	unclear  finding = iota // nothing yet
+	failing                 // the host refuses or is down: a pause is to begin
+	slower                  // a slower rate is to be tried
+	limited                 // the failures depend on the rate: it is a limit
+	hopeless                // at a slower rate too most requests fail: it is down, or the limit is lower still
+	random                  // the failures do not depend on the rate
+	passing                 // it was an outage, which says nothing of the rate
+	doubtful                // many failures were taken for chance: whether they still are is to be tested
 )
 
+// Bounds of the tests. The odds are in Tuning.
 const (
-	leastShare = 0.06 // bounds of the share of failures that a limit is reckoned to make
+	// leastShare and mostShare bound the share of failures that a limit is assumed to make.
+	leastShare = 0.06
 	mostShare  = 0.6
-	tells      = 300  // tested answers after which a host is known to fail for its rate alone
-	priorBad   = 0.1  // failures of a stranger,
+	tells      = 300  // responses in experiments after which a host is known to fail only for its rate
+	priorBad   = 0.1  // failures that are assumed of a new host,
 	priorAll   = 10   // in so many outcomes
-	byChance   = .01  // what is less likely is not taken for chance
-	noisyShare = .005 // of failures, above which chance is reckoned with
-	stages     = 4    // times at most that an experiment goes on lower
-	soonAgain  = 500  // answers within which a second outage is one too many
-	remembered = 2000 // outcomes at most: what was found is not final
-	borneShare = .04  // of failures, which is worth the trouble
-	leastBorne = 51   // failures by chance after which it is looked into whether it is chance,
-	mostBorne  = 32   // again when they are 3, 7, 15 and 31 times as many, and after 32 times as many each
+	byChance   = .01  // probability below which failures are not taken for chance
+	noisyShare = .005 // usual share of failures from which a host fails at random
+	stages     = 4    // the last stage of an experiment
+	soonAgain  = 500  // responses within which a second outage is one too many
+	remembered = 2000 // outcomes in good and bad at most; beyond, both are halved, so that old ones are forgotten
+	borneShare = .04  // usual share of failures from which it is worth testing whether they are still random
+	// This is tested after leastBorne failures that were taken for chance, again when they are 3, 7, 15 and 31 times as
+	// many, and then after every mostBorne*leastBorne more.
+	leastBorne = 51
+	mostBorne  = 32
 )
 
-// share is that of failures that has nothing to do with the rate, if n outcomes more with b failures are counted.
+// share returns the share of failures that no limit explains, if n more outcomes with b failures are counted with those
+// that are known.
 func (h *health) share(n, b float64) float64 {
 	return (float64(h.bad) + b + priorBad) / (float64(h.good+h.bad) + n + priorAll)
 }
 
-// usual is the share of failures that has nothing to do with the rate.
+// usual returns the share of failures that no limit explains.
 func (h *health) usual() float64 { return h.share(0, 0) }
 
-// chance is how likely so many failures in a row are by chance alone.
+// chance returns how likely k failures in a row are by chance alone. The failures of the present row do not count for
+// the usual share.
 func (h *health) chance(k int) float64 {
 	n, b := float64(h.runN), float64(h.runB)
 	if e := h.test; e != nil {
@@ -91,13 +113,14 @@ func (h *health) chance(k int) float64 {
 // noisy reports whether the host is known to fail at random.
 func (h *health) noisy() bool { return h.bad >= 1 && h.usual() > noisyShare }
 
-// likely is the share of answers to be expected now.
+// likely returns the share of requests that are to be expected to succeed now.
 func (h *health) likely() float64 { return 1 - h.share(float64(h.runN), float64(h.runB)) }
 
-// telling reports whether the host fails for its rate alone.
+// telling reports whether experiments showed that the host fails only for its rate.
 func (h *health) telling() bool { return h.tested > tells }
 
-// observe takes in an answer, or a failure that may be a limit's or not.
+// observe takes in a response, or a failure (bad) that may be a limiter's or not. It returns what an experiment finds,
+// or failing if the sum passed its bound, or doubtful.
 func (h *health) observe(x *Sample, bad bool) finding {
 	if !bad {
 		if h.consecutive = 0; h.test != nil {
@@ -133,7 +156,7 @@ func (h *health) observe(x *Sample, bad bool) finding {
 	return unclear
 }
 
-// doubt begins an experiment at a slower rate on whether failures that were found to be random still are.
+// doubt begins an experiment on whether failures that were found to be random still are.
 func (h *health) doubt(x *Sample) {
 	h.test = &experiment{
 		first: x.Rate, failed: x.Rate, share: h.usual(), rate: x.Slower * x.Rate, since: x.At.Add(x.Settle),
@@ -143,6 +166,8 @@ func (h *health) doubt(x *Sample) {
 	h.reset()
 }
 
+// count adds an outcome to the sum. A host that refuses is assumed to fail at the share of the present run, but well
+// above the usual one.
 func (h *health) count(bad bool) {
 	if h.sum <= 0 {
 		h.keep(float32(h.runN-h.runB), float32(h.runB))
@@ -159,8 +184,10 @@ func (h *health) count(bad bool) {
 	}
 }
 
-// resumed takes in the end of a pause that failures led to, after so many failed trials and so many willing
-// answers ever. If the host is found failing an experiment may tell.
+// resumed judges the end of a pause that failures led to, after tries failed trials. down reports failures that no
+// limiter answers with; answered counts admitted requests ever. It returns limited (more failed trials than by chance,
+// or a host that fails only for its rate), passing (a failure that no limiter gives, or a host that fails at random,
+// not soon after another), slower if an experiment goes on, or failing, after which one may begin.
 func (h *health) resumed(tries int, down bool, answered uint32) finding {
 	lasted := tries >= 2 && h.chance(tries) < byChance
 	if h.test != nil && !lasted {
@@ -173,7 +200,7 @@ func (h *health) resumed(tries int, down bool, answered uint32) finding {
 		h.reset()
 		return limited
 	case (down || h.noisy()) && !again:
-		h.cleared = answered + 1 // no limiter answers so, unless it does so again
+		h.cleared = answered + 1 // no limiter answers so, unless it does so again soon
 		h.reset()
 		return passing
 	case h.telling():
@@ -183,17 +210,18 @@ func (h *health) resumed(tries int, down bool, answered uint32) finding {
 	return failing
 }
 
-// begin starts an experiment at a rate after another failed.
+// begin starts an experiment at rate, after requests failed at the rate failed.
 func (h *health) begin(failed, rate float64) {
 	share := min(max(float64(h.runB)/float64(h.runN+1), leastShare), mostShare)
 	h.test = &experiment{first: failed, failed: failed, share: share, rate: rate}
 }
 
-// try counts an outcome of the experiment.
+// try counts an outcome of the experiment. When the evidence is enough it ends the stage: limited if hardly any request
+// fails here, hopeless if more than half do, slower for another stage, or random.
 func (h *health) try(x *Sample, bad bool) finding {
 	e, u := h.test, h.usual()
 	if x.SentAt < e.since {
-		return unclear // at the rate before
+		return unclear // sent at the rate before
 	}
 	share := max(e.share, 2*u)
 	e.n++
@@ -211,7 +239,7 @@ func (h *health) try(x *Sample, bad bool) finding {
 		h.end(0, e.n-e.b)
 		h.tested += e.n
 		return limited
-	case e.sum >= x.Noise && b > .5*n: // who fails so often at any rate is down, or it is a limit still
+	case e.sum >= x.Noise && b > .5*n: // a host that fails so often at any rate is down, or the limit is lower still
 		h.test = nil
 		return hopeless
 	case e.sum >= x.Noise && (e.stage == 0 || float64(b/n) < .7*e.share && e.stage < stages):
@@ -223,8 +251,8 @@ func (h *health) try(x *Sample, bad bool) finding {
 	return random
 }
 
-// deepen goes on at a slower rate: a limit admits no more of this than of a slower one, so none would fail
-// at what was admitted.
+// deepen begins another stage, at a rate below what was admitted in this one. If there is a limit it admits as much at
+// that rate as here, so nothing would fail at it.
 func (h *health) deepen(since clock.Instant, share float64) {
 	e := h.test
 	e.stage, e.sum, e.failed, e.n0, e.b0, e.since = e.stage+1, 0, e.rate, e.n, e.b, since
@@ -232,7 +260,7 @@ func (h *health) deepen(since clock.Instant, share float64) {
 	e.rate *= min(.5, .6*(1-share))
 }
 
-// end ends an experiment, after so many failures and answers that no limit explains.
+// end ends the experiment and keeps its outcomes that no limit explains: bad failures and good responses.
 func (h *health) end(bad, good float32) {
 	h.test = nil
 	h.keep(good, bad)
@@ -247,16 +275,19 @@ func (h *health) keep(good, bad float32) {
 	}
 }
 
+// reset begins a new run.
 func (h *health) reset() { h.sum, h.runN, h.runB = 0, 0, 0 }
 
-// outages tell a pause out of the blue, which says nothing of the rate, from one of a limit.
+// outages tells a pause out of the blue, which says nothing of the rate, from a limiter's pause, which comes again.
 type outages struct {
-	at   clock.Instant // of the latest pause that taught nothing; zero for none
-	n    float64       // admitted before it
-	took time.Duration
+	at   clock.Instant // end of the latest pause that was looked at; zero for none
+	n    float64       // requests admitted before it, in its cycle
+	took time.Duration // its length
 }
 
-// again reports whether a pause of a host that had admitted n comes as the one before it came.
+// again reports whether a pause resembles the one before, and keeps it for the next. n is the number of requests that
+// were admitted before it. It resembles it if it ended within ten minutes of it, and either began soon after its end or
+// came after as many requests, to a quarter.
 func (u *outages) again(began, now clock.Instant, n float64) bool {
 	was := *u
 	*u = outages{now, n, now.Sub(began)}

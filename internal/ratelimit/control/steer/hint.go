@@ -8,57 +8,72 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// hint paces by the quota that the host tells. Where the length of its window is told and what is left lasts until the
-// reset at the average, it asks at that: whether the window ends, slides or is a bucket need not be known. Else what is
-// left is spread over the time until the quota is whole again. A window that slides is known by not being whole at the
-// reset that was told, or by what is left not falling; it is asked at its limit over its length, and for more or less by
-// what is left all the time.
+// hint paces by the quota that the host's headers tell. If they tell the length of the window too, and what is left
+// lasts until the reset at the average rate, it paces at that average; then it need not know whether the window is
+// fixed, slides or is a bucket. Otherwise it spreads what is left over the time until the quota is whole again.
+//
+// A window that slides shows in that the quota is not whole at the reset that was told, or that what is left does not
+// fall. It is paced at its limit divided by its length, and somewhat faster or slower by how much is left all the time.
 type hint struct {
-	left    float64       // requests that may still be sent; meaningless after reset
-	reset   clock.Instant // when the quota is whole
-	soonest clock.Instant // the soonest reset that was told of this window: each is rounded up
-	due     clock.Instant // what is sent from then on finds it whole, unless its window slides
-	askedAt clock.Instant // of the request whose answer was the last word
-	said    int64         // requests left, in that answer
-	limit   int64         // of the quota that it told of
-	top     int64         // requests left at the first answer of the present window
-	answers uint16        // since then
-	missed  uint8         // times in a row that it was not whole when it should have been
-	longest time.Duration // of the resets that were told
-	pace    float64       // requests per second of a window that slides; zero for one that ends
-	more    float64       // times its pace that it is asked for
-	least   float64       // that was told to be left since moreAt
-	moreAt  clock.Instant
-	average float64       // requests per second that the limit grants; zero if its window is not told
-	most    float64       // the same, or what is left per second if that is more
-	steady  bool          // what is left lasts at the average until the reset
-	until   clock.Instant // these hold, if no answer says otherwise
+	// left is how many requests may still be sent, by the latest response and what was sent since; meaningless after
+	// reset.
+	left    float64
+	reset   clock.Instant // when the quota is whole again, by the latest response
+	soonest clock.Instant // the earliest reset that was told of this window: resets are rounded up
+	// due is a reset that was told: a request that is sent from then on finds the quota whole unless the window slides.
+	// Zero means that none is awaited.
+	due     clock.Instant
+	askedAt clock.Instant // when the request was sent whose response was the latest to tell a quota
+	said    int64         // requests left, in that response
+	limit   int64         // requests per window, in that response
+	top     int64         // requests left at the first response of the present window
+	answers uint16        // responses that told the quota since then
+	missed  uint8         // resets in a row at which the quota was not whole, at most slides
+	longest time.Duration // longest time to a reset that was told of this limit
+	pace    float64       // requests per second of a window that slides; zero if the window is not known to slide
+	more    float64       // factor of pace at which requests are sent, from leastMore to mostMore
+	least   float64       // fewest requests left that a response told since moreAt
+	moreAt  clock.Instant // when more was last looked at
+	average float64       // limit over window length in requests per second, less ToldMargin; zero if no length is told
+	most    float64       // the same, or what is left over the time to the reset if that is more
+	steady  bool          // what is left lasts until the reset at the average rate
+	// until is when average, most and steady end if no further response tells a quota.
+	until clock.Instant
 }
 
 const (
-	rounding  = 2 * time.Second // is more than what whole seconds and the way of an answer do to a reset
-	slides    = 3               // missed resets of a window that slides: an answer that was overtaken may look like one
-	fewTold   = 6               // answers show that what is left does not fall
-	leastMore = .5              // times the pace: a window that is counted in whole seconds is one longer than is told
-	mostMore  = 100             // times the pace: whole seconds make a short reset as many times as long
+	// rounding is more than rounding to whole seconds and the time of a response can change a reset by.
+	rounding = 2 * time.Second
+	// slides is how many missed resets show that a window slides: one that ends may look like it where responses
+	// overtake each other. Two are enough if less than half is left at the reset that was missed second.
+	slides = 3
+	// fewTold is how many responses show that what is left does not fall.
+	fewTold = 6
+	// leastMore is the least factor of the pace: a window that is counted in whole seconds is up to one second longer
+	// than is told.
+	leastMore = .5
+	// mostMore is the largest factor of the pace: rounding up to a second can make a short reset many times as long.
+	mostMore = 100
 )
 
-// active reports whether the host's own word sets the pace. A nil hint never does.
+// active reports whether a quota that the host told sets the pace at now. A nil hint never does.
 func (q *hint) active(now clock.Instant) bool {
 	return q != nil && (now < q.reset || q.average > 0 && now < q.until)
 }
 
+// send counts a request that is sent.
 func (q *hint) send() {
 	if q != nil {
 		q.left--
 	}
 }
 
-// observe takes in what an answer says. What is in flight may not be counted yet.
+// observe takes in the quota of a response: it decides whether this is a new window, the same or one that slides.
+// Requests in flight may be missing from what the host counted, so they are taken off what is left.
 func (q *hint) observe(x *Sample) {
 	told, now := &x.Quota, x.At
 	if q == nil || told.IsZero() || told.Reset <= 0 || x.SentAt < q.askedAt {
-		return // it says nothing, or was overtaken by what says more
+		return // it tells no quota, or it was overtaken by a response to a later request
 	}
 	q.observeAverage(x)
 	reset, flying := now.Add(told.Reset), int64(x.InFlight)
@@ -68,21 +83,22 @@ func (q *hint) observe(x *Sample) {
 	q.soonest = min(q.soonest, reset)
 	turned := x.SentAt >= q.due || now >= q.reset.Add(-rounding) && reset > q.reset.Add(rounding)
 	switch {
-	case told.Limit != q.limit: // a host may tell of two quotas in turn
+	case told.Limit != q.limit: // a host may tell two quotas in turn
 		q.pace, q.missed, q.longest, q.due, q.answers, q.top = 0, 0, 0, 0, 0, told.Remaining
 	case turned || q.pace == 0 && told.Remaining > q.said+flying:
-		q.renewed(x, turned) // or more is left again than answers in another order explain
+		q.renewed(x, turned) // a new window, or more is left than responses in another order explain
 		q.due = 0
 	case now < q.reset.Add(-rounding) && reset > q.reset.Add(rounding):
-		if q.missed = min(q.missed+1, slides); q.missed == slides { // it moves on before it is reached
+		if q.missed = min(q.missed+1, slides); q.missed == slides { // the reset moves on before it comes
 			q.slide(x)
 		}
 	case q.pace == 0 && q.refills(told.Remaining):
 		q.slide(x)
 	case q.active(now) && q.pace == 0:
-		reset = min(reset, q.reset) // the same window: whole seconds are rounded up each time
+		reset = min(reset, q.reset) // the same window: each reset is rounded up
 	}
-	if x.SentAt >= q.due || now < q.due { // or it was on its way at the reset, and has no say on that
+	// A request that was sent before due and answered after it does not show whether the quota is whole: due stays.
+	if x.SentAt >= q.due || now < q.due {
 		q.due = reset
 	}
 	q.answers = min(q.answers+1, math.MaxUint16-1)
@@ -92,8 +108,8 @@ func (q *hint) observe(x *Sample) {
 	q.adapt(now)
 }
 
-// observeAverage takes in the limit over its window, and whether what is left of it lasts until the reset at that rate,
-// as far as whole seconds and requests can tell.
+// observeAverage takes in the average rate, the limit over its window's length, and whether what is left lasts until
+// the reset at that rate, as far as whole seconds and whole requests can tell.
 func (q *hint) observeAverage(x *Sample) {
 	told := &x.Quota
 	q.average, q.most, q.steady = 0, 0, false
@@ -108,9 +124,9 @@ func (q *hint) observeAverage(x *Sample) {
 	q.average, q.most = (1-x.ToldMargin)*q.average, max((1-x.ToldMargin)*q.average, q.most)
 }
 
-// renewed is told of the first answer of what should be a new window, by its reset or because more is left. If the
-// quota is not whole then, the window gives back one by one what it took. If it is, that tells something only where
-// much was taken.
+// renewed takes in the first response of what should be a new window, by its reset (turned) or because more is left. If
+// the quota is not whole time and again, the window slides: it gives back one by one what it took. A quota that is
+// whole speaks for a window that ends, but only if much had been taken.
 func (q *hint) renewed(x *Sample, turned bool) {
 	whole := x.Quota.Limit - int64(x.InFlight)
 	switch q.missed = min(q.missed+1, slides); {
@@ -124,14 +140,14 @@ func (q *hint) renewed(x *Sample, turned bool) {
 	q.answers, q.top = 0, x.Quota.Remaining
 }
 
-// refills reports whether what is left falls by less than half of what is asked for: it comes back all
-// the time, and what is told of a reset is no pace.
+// refills reports whether what is left falls by less than half of the requests sent: the quota comes back all the time,
+// and its reset is no end of a window.
 func (q *hint) refills(left int64) bool {
 	return q.answers >= fewTold && 2*(q.top-left) < int64(q.answers)
 }
 
-// slide takes the window for one that slides. If its length is not told, that is the longest reset, which
-// was told when the window was empty.
+// slide takes the window for one that slides. If its length is not told, the length is the longest reset, which was
+// told when the window was empty.
 func (q *hint) slide(x *Sample) {
 	w := x.Quota.Window
 	if w <= 0 {
@@ -143,12 +159,12 @@ func (q *hint) slide(x *Sample) {
 	q.pace = (1 - x.ToldMargin) * float64(x.Quota.Limit) / w.Seconds()
 }
 
-// spare requests of a window that slides are left unused: the pace falls with what is left below that. Who
-// uses up the last is told to wait for the reset, and that may be as long as the window.
+// spare returns how many requests of a sliding window are left unused; with fewer left the pace falls in proportion.
+// Whoever uses up the last one has to wait for the reset, which may be as long as the window.
 func (q *hint) spare() float64 { return max(2, float64(q.limit)/60) }
 
-// adapt asks a window that slides for more where much was left all the time, and for less where it was used up: the
-// pace that was told has a resolution. What a step does shows a window later, so that it is a part of what is missing.
+// adapt changes more: upward if more than spare was left all the time, downward if the quota was nearly used up, since
+// the told length has a resolution. A step shows only a window later, so it corrects a part of the difference only.
 func (q *hint) adapt(now clock.Instant) {
 	if q.least = min(q.least, float64(q.said)); q.pace == 0 || now < q.moreAt.Add(max(time.Second, q.longest)) {
 		return
@@ -161,13 +177,13 @@ func (q *hint) adapt(now clock.Instant) {
 	q.least, q.moreAt = math.MaxFloat64, now
 }
 
-// binds reports whether a rate has to be lowered.
+// binds reports whether the quota allows less than that rate at now.
 func (q *hint) binds(now clock.Instant, rate float64) bool {
 	e := q.estimate(now)
 	return e.Rate > 0 && e.Rate < rate || e.NotBefore > now
 }
 
-// estimate is what the host's own word allows.
+// estimate returns what the told quota allows at now: a rate, and no request before the reset if nothing is left.
 func (q *hint) estimate(now clock.Instant) (e Estimate) {
 	if !q.active(now) {
 		return e
@@ -183,14 +199,14 @@ func (q *hint) estimate(now clock.Instant) (e Estimate) {
 		e.Rate = lower(e.Rate, q.pace*q.more*min(max(q.left, .5)/q.spare(), 1))
 	case q.left < 1+q.kept():
 		e.NotBefore = q.reset
-	default: // the last of n goes before the reset
+	default: // the last of the requests left goes out before the reset
 		e.Rate = lower(e.Rate, (q.left+1-q.kept())/max(q.reset.Sub(now).Seconds(), .001))
 	}
 	return e
 }
 
-// kept is what is left unused of a window that ends. Who uses up the last of it is told to wait for the
-// reset, and that is rounded up to a whole second, which is worth more than a request where these are many.
+// kept returns how many requests of a window that ends are left unused. Whoever uses the last one is told to wait for
+// the reset, rounded up to a second, which costs more than one request where the rate is above two per second.
 func (q *hint) kept() float64 {
 	rate := q.average
 	if rate == 0 {
@@ -202,7 +218,7 @@ func (q *hint) kept() float64 {
 	return 0
 }
 
-// lower is the lower of two rates, of which zero is none.
+// lower returns the lower of two rates, where zero means no bound.
 func lower(a, b float64) float64 {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -7,45 +7,45 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// history counts the requests a host admitted, by the time they were sent, over the
-// last 25 minutes. What a quota admitted in one window can be read from it,
-// whatever the window.
+// history counts the requests that a host admitted over the last 25 minutes, by the time when they were sent. How many
+// were admitted in a window of any length can be read from it.
 //
-// It keeps four rings of equal length whose slots are 1, 4, 16 and 64 seconds wide: a
-// window is measured to a few hundredths of itself in 96 bytes, where one ring of
-// seconds would take 1,536. A host that gets so far as to fill a slot's byte, which takes
-// more than four requests a second, has a second one for each slot from then on. After a pause of ten minutes it still knows what was admitted
-// in the ten before: a quota of ten minutes is not known otherwise. A slot that a span covers in part counts in proportion.
+// It keeps four rings of equal length, whose slots are 1, 4, 16 and 64 seconds wide. So a window is measured to a few
+// hundredths of its length in 96 bytes, where one ring of seconds would take 1,536. When a slot's byte overflows, which
+// takes more than four requests a second, the host gets a second byte for each slot. After a pause of ten minutes the
+// rings still hold the ten minutes before, without which a quota of ten minutes could not be found. A slot that a span
+// covers in part counts in proportion, except the last.
 type history struct {
-	newest int32  // the latest second counted
-	slots  rings  // the counts' low bytes
-	high   *rings // their high bytes; nil while those are zero
+	newest int32  // latest second that was counted, since the clock's zero
+	slots  rings  // low bytes of the counts
+	high   *rings // high bytes of the counts; nil while all are zero
 }
 
+// rings are the slots of the four rings; second n is in slot n/width modulo slotsPerRing of each.
 type rings [4][slotsPerRing]uint8
 
 const (
 	slotsPerRing = 24
-	coarser      = 2 // each ring's slots are 1<<coarser times as wide as the last's
+	coarser      = 2 // the slots of a ring are 1<<coarser times as wide as those of the ring before
 )
 
-// width is the width of a ring's slots in seconds.
+// width returns the width of a ring's slots in seconds.
 func width(ring int) int64 { return 1 << (coarser * ring) }
 
-// add counts one admitted request sent at the instant.
+// add counts an admitted request that was sent at the instant.
 func (h *history) add(at clock.Instant) {
 	sec := secondOf(at)
 	h.advance(sec)
 	for r := range h.slots {
 		n := sec / width(r)
 		if int64(h.newest)/width(r)-n >= slotsPerRing {
-			continue // an answer so late that its second has left this ring
+			continue // the response came so late that its second has left this ring
 		}
 		h.count(r, n%slotsPerRing)
 	}
 }
 
-// count adds one to a slot, unless that is full.
+// count adds one to a slot, unless both its bytes are full.
 func (h *history) count(ring int, n int64) {
 	if slot := &h.slots[ring][n]; *slot < math.MaxUint8 {
 		*slot++
@@ -60,7 +60,7 @@ func (h *history) count(ring int, n int64) {
 	}
 }
 
-// counted is the count in a slot.
+// counted returns the count in a slot.
 func (h *history) counted(ring int, n int64) float64 {
 	if h.high == nil {
 		return float64(h.slots[ring][n])
@@ -68,7 +68,7 @@ func (h *history) counted(ring int, n int64) float64 {
 	return float64(int(h.high[ring][n])<<8 + int(h.slots[ring][n]))
 }
 
-// advance empties the slots that come into view.
+// advance empties the slots between the latest second and sec, which becomes the latest.
 func (h *history) advance(sec int64) {
 	if sec <= int64(h.newest) {
 		return
@@ -85,8 +85,8 @@ func (h *history) advance(sec int64) {
 	h.newest = int32(min(sec, math.MaxInt32))
 }
 
-// between is how many were admitted of those sent from the first instant to the
-// second. What lies further back than the rings reach counts as nothing.
+// between returns how many admitted requests were sent from the first instant up to the second. Requests from before
+// the rings' reach are not counted.
 func (h *history) between(from, to clock.Instant) float64 {
 	if from = max(from, 0); to <= from {
 		return 0

@@ -9,25 +9,31 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// pause is what a refusal or an outage leads to: nothing goes out for a while, and then one trial. It holds
-// all that a host needs from its first refusal on.
+// pause is the latest refusal or outage and what followed: nothing is sent for a while, and then one trial. It also
+// holds all else that a host needs from its first refusal on. Instants are never before the first pause.
 type pause struct {
 	trial
-	at       clock.Instant // when the event was noticed
-	sentAt   clock.Instant // when the request was sent that brought it
-	endAt    clock.Instant // end of the last pause
-	last     float64       // seconds of the last pause; zero if it was an outage
-	order    time.Duration // the Retry-After of the event, or of its last trial
+	at     clock.Instant // when the response came that began the pause, the event
+	sentAt clock.Instant // when its request was sent; of a block, the first 403 of the run
+	endAt  clock.Instant // end of the latest pause that is over
+	last   float64       // length of that pause in seconds; zero if it was an outage
+	order  time.Duration // Retry-After of the event, or of the latest failed trial
+	// failRate is the rate at the event, in requests per second.
 	failRate float64
-	class    outcome.Class // of the event
-	cause    control.Cause // of CauseRefused, CauseFailures, CauseForbidden and CauseConnections; none if it is of before the host was forgotten
+	class    outcome.Class // outcome of the event's request
+	// cause is CauseRefused, CauseFailures, CauseForbidden or CauseConnections; CauseNone if the pause was remembered
+	// from before the host was forgotten.
+	cause control.Cause
 
 	doubt
+	// event is the latest event, for people. Its zero value means that there was none.
 	event control.Event
 	probe probe
-	loose float32 // of the drift: less after each refusal that was no news
-	cost  float32 // seconds that the latest refusal cost
-	peak  peak
+	// loose is a factor of the drift, from .05 to 1: less after each refusal that told nothing new.
+	loose float32
+	// cost is the seconds that the latest refusal cost; zero before any was learned from.
+	cost float32
+	peak peak
 
 	health      health
 	outages     outages
@@ -38,13 +44,14 @@ type pause struct {
 
 // trial is the request that shows whether a pause is over.
 type trial struct {
-	till   clock.Instant // none before
-	out    clock.Instant // when the one that is out was sent; zero for none
-	wait   time.Duration // until the next
-	number uint32        // of the latest
-	tries  uint8         // that failed in this pause
+	till   clock.Instant // the earliest time of the next trial
+	out    clock.Instant // when the trial in flight was sent; zero if none is
+	wait   time.Duration // from a failed or lost trial to the next one
+	number uint32        // number of the latest trial of this host, from 1; zero for none
+	tries  uint8         // failed trials in this pause
 }
 
+// meetPause makes the state that a host needs from its first refusal, failure or event on, if there is none.
 func (s *Steer) meetPause() {
 	if s.pause == nil {
 		s.pause = &pause{at: never, sentAt: never, endAt: never, loose: 1}
@@ -54,26 +61,30 @@ func (s *Steer) meetPause() {
 	}
 }
 
+// begin starts a pause at a rate. hit sets the rest from the response.
 func (p *pause) begin(now clock.Instant, rate float64) {
 	p.at, p.sentAt, p.failRate, p.tries, p.out = now, now, rate, 0, 0
 }
 
-// explicit reports that the host refuses, and does not just fail.
+// explicit reports whether the host says that it refuses, and does not just fail.
 func (p *pause) explicit() bool {
 	return p.cause == control.CauseRefused || p.cause == control.CauseConnections || p.blocked()
 }
 
+// blocked reports whether the pause is a block, by a run of 403.
 func (p *pause) blocked() bool { return p.cause == control.CauseForbidden }
 
-// down reports a failure that no limit answers with.
+// down reports whether the event was a failure that no limiter answers with: neither 429 nor 503.
 func (p *pause) down() bool {
 	return p.class.Overload() && p.class != outcome.Throttled && p.class != outcome.Unavailable
 }
 
-// patient is true of a pause that is no outage: who waits may go on waiting.
+// patient reports a pause that is a limiter's and no outage, so that those who wait for a permit may go on waiting. The
+// plan then shows a closed circuit.
 func (p *pause) patient() bool { return p.explicit() && !p.blocked() && (p.tries == 0 || p.order > 0) }
 
-// longestWait bounds the wait for the next trial: a quarter of the pause so far, and what the user set for outages.
+// longestWait bounds the time to the next trial: a quarter of the pause so far, at least two seconds, and for an outage
+// what the user set.
 func (p *pause) longestWait(now clock.Instant, outage time.Duration) time.Duration {
 	w := max(2*time.Second, now.Sub(p.at)/4)
 	if !p.explicit() {
@@ -82,7 +93,8 @@ func (p *pause) longestWait(now clock.Instant, outage time.Duration) time.Durati
 	return w
 }
 
-// plan is that of a host that is to wait.
+// plan fills in the plan of a paused host: nothing before till, then one trial. A trial without an outcome counts as
+// lost after five minutes.
 func (p *pause) plan(now clock.Instant, plan *control.Plan) {
 	switch {
 	case p.out != 0:
@@ -101,7 +113,9 @@ func (p *pause) plan(now clock.Instant, plan *control.Plan) {
 	}
 }
 
-// failed takes in a refusal or a failure.
+// failed takes in a refusal, a failure or a 403. It decides which cause it speaks for: the trial of a pause, a bound on
+// connections, a refusal, a block, or a failure that health judges. During a pause a late one can only prolong the
+// pause.
 func (s *Steer) failed(x *Sample, trial bool) {
 	s.meetPause()
 	switch {
@@ -112,7 +126,7 @@ func (s *Steer) failed(x *Sample, trial bool) {
 		if s.blocked() && x.Forbidden {
 			s.till = max(s.till, x.At.Add(s.wait))
 		}
-	case x.SentAt <= s.at: // of the time before the refusal
+	case x.SentAt <= s.at: // sent before the refusal
 	case s.tune.has(Connections) && s.connections.refused(x):
 		s.hit(x, control.CauseConnections)
 	case x.ordered():
@@ -121,14 +135,14 @@ func (s *Steer) failed(x *Sample, trial bool) {
 	case x.Forbidden && s.block.observe(x):
 		s.hit(x, control.CauseForbidden)
 		s.sentAt = s.block.since
-	case !s.tune.has(Health) && !x.Forbidden: // every failure is a refusal
+	case !s.tune.has(Health) && !x.Forbidden: // without health every failure is a refusal
 		s.hit(x, control.CauseRefused)
 	case !x.Forbidden || s.block.soft:
 		s.heed(x, true)
 	}
 }
 
-// heed does what the health estimator finds.
+// heed hands an outcome to health and applies what it finds.
 func (s *Steer) heed(x *Sample, bad bool) {
 	now, e := x.At, s.health.test
 	switch s.health.observe(x, bad) {
@@ -147,7 +161,7 @@ func (s *Steer) heed(x *Sample, bad bool) {
 	case hopeless:
 		s.learn(now, e.rate, 0)
 		s.decide(now)
-	case limited: // above the rate that was tried, and below the one that failed before it
+	case limited: // the limit is above the rate that was tried, and below the one that failed before
 		if e.stage > 0 {
 			s.lo, s.run, s.hi = e.rate, 0, min(s.hi, e.failed)
 		}
@@ -159,14 +173,16 @@ func (s *Steer) heed(x *Sample, bad bool) {
 		s.back(now, e.first)
 		s.note(now, control.CauseNoise, from, s.rate, 0)
 	case unclear, passing:
-		if bad && e == nil && s.health.noisy() { // it is as good as admitted
+		if bad && e == nil && s.health.noisy() { // a failure at random counts as admitted
 			s.history.add(x.SentAt)
 			s.refill.observe(x)
 		}
 	}
 }
 
-// hit is the event: the host refuses, or is in trouble.
+// hit begins a pause. The first trial is due after a Retry-After, or if that is more after a wait: that of a block is
+// BlockWait or the length of the last one; any other is 100 ms, one round trip, two intervals of the rate or a third of
+// the last pause, whichever is longest, within longestWait.
 func (s *Steer) hit(x *Sample, cause control.Cause) {
 	now := x.At
 	s.pause.begin(now, s.rate)
@@ -181,6 +197,8 @@ func (s *Steer) hit(x *Sample, cause control.Cause) {
 	s.note(now, cause, s.rate, 0, s.till.Sub(now))
 }
 
+// trialFailed prolongs the pause. The wait doubles, within longestWait; that of a block grows by half. An outcome that
+// tells more of the cause than the event did changes the cause.
 func (s *Steer) trialFailed(x *Sample) {
 	now := x.At
 	s.out, s.order, s.tries = 0, x.RetryAfter, min(s.tries+1, 200)
@@ -203,18 +221,20 @@ func (s *Steer) trialFailed(x *Sample) {
 	s.note(now, control.CauseTrial, s.rate, 0, s.till.Sub(now))
 }
 
-// resume is the end of a pause: its trial was answered.
+// resume ends a pause whose trial succeeded. It decides what the pause teaches: nothing (remembered, or an outage), a
+// bound on connections, what health judges of failures, or what endRefusal learns from a refusal. Then the next cycle
+// begins.
 func (s *Steer) resume(now clock.Instant) {
 	took, cause := now.Sub(s.at), control.CauseRecovered
 	s.last, s.endAt, s.out = took.Seconds(), now, 0
-	from := s.sentAt                                            // of the next cycle
-	bold := s.class == outcome.Throttled && s.above(s.failRate) // no outage: it was to be expected
+	from := s.sentAt                                            // of the next cycle; never if the present one goes on
+	bold := s.class == outcome.Throttled && s.above(s.failRate) // a refusal that was to be expected, so no outage
 	switch {
 	case s.cause == control.CauseNone:
 		s.back(now, s.failRate)
 	case s.cause == control.CauseConnections:
 		cause = s.cause
-		if s.unbounded() { // the rate may be anything
+		if s.unbounded() { // any rate may be tolerated
 			s.lo, s.hi = s.failRate, 4*s.failRate
 		}
 		s.on(now, Settled)
@@ -241,7 +261,9 @@ func (s *Steer) resume(now clock.Instant) {
 	}
 }
 
-// endRefusal learns from a pause that the host wanted, and says what is known now.
+// endRefusal learns from a pause in which the host said that it refuses, and returns the cause that says what is known
+// now. After a block, the rate stays just under what was blocked; otherwise learn and settle take in the refusal. After
+// a pause of more than 5 s without a Retry-After the way back begins at half the rate.
 func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause {
 	cause := control.CauseMeasured
 	if s.blocked() {
@@ -250,7 +272,7 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause 
 		x := s.block.estimate(s.failRate).Rate
 		if lo := s.bounded(x); s.unbounded() {
 			s.lo = lo
-		} else { // in a probe it was proven that less goes well
+		} else { // in a probe: less than what was blocked had been proven
 			s.lo = min(s.lo, lo)
 		}
 		s.run, s.hi = 0, max(s.lo*(1+s.tune.Near/2), x)
@@ -274,11 +296,12 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause 
 	return cause
 }
 
-// judge ends a pause that failures led to, and says what became known; nothing while an experiment goes on.
+// judge ends a pause that failures led to, and returns the cause that says what became known; CauseNone while an
+// experiment goes on.
 func (s *Steer) judge(now clock.Instant, took time.Duration) control.Cause {
 	before, rate := s.interval, s.failRate
 	if s.guessed {
-		before.hi = unlimited // if it fails at any rate, that was no limit either
+		before.hi = unlimited // if requests fail at any rate, hi was no limit either
 	}
 	found := s.health.resumed(int(s.tries), s.down(), s.answered)
 	switch found {
@@ -300,15 +323,18 @@ func (s *Steer) judge(now clock.Instant, took time.Duration) control.Cause {
 	return control.CauseEstimated
 }
 
-// cheapOrder is the longest that is waited for once more to know whether it has to do with the rate.
+// cheapOrder is the longest Retry-After that may be an outage's. To wait for it once more shows whether it depends on
+// the rate, and costs little.
 const cheapOrder = 5 * time.Second
 
-// longOutage is the longest pause of a host that says that it refuses which may be an outage: to climb again takes no
-// longer than half of it.
+// longOutage is the longest pause that may be an outage though the host says that it refuses. If a longer one was an
+// outage after all, to climb back from the rate that was learned takes at most half as long as it did.
 const longOutage = 2 * time.Minute
 
-// outage reports a pause that says nothing of the rate: it comes out of the blue, after so many answers, and
-// is the first of its kind.
+// outage reports whether a pause says nothing of the rate: it comes out of the blue, is the first of its kind, and is
+// too long for a bucket's. A 429 with a Retry-After is never one, nor is a pause whose first trial succeeded, unless
+// after a short Retry-After, nor one of more than longOutage at a host that says that it refuses. admitted is the
+// number of requests in the cycle before it.
 func (p *pause) outage(now clock.Instant, took time.Duration, admitted float64) bool {
 	if took < max(2*time.Second, seconds(4/p.failRate)) || p.tries == 0 && (p.order == 0 || p.order > cheapOrder) || p.class == outcome.Throttled && p.order > 0 {
 		return false
@@ -319,13 +345,16 @@ func (p *pause) outage(now clock.Instant, took time.Duration, admitted float64) 
 	return !p.outages.again(p.at, now, admitted)
 }
 
-// wellAbove is how many times what is proven a rate is that may be refused without surprise: jitter is far below.
+// wellAbove is how many times lo a rate has to be for its refusal to be no surprise: jitter makes much less than that.
 const wellAbove = 1.1
 
-// above reports a refusal of a rate well above what is proven, which says nothing against that.
+// above reports whether a refused rate was well above lo: its refusal says nothing against lo. Before the first refusal
+// it is false.
 func (i *interval) above(refused float64) bool { return !i.unbounded() && refused > wellAbove*i.lo }
 
-// back goes back to a rate after a pause that taught nothing.
+// back resumes after a pause that taught nothing. If no limit is known, the search goes on from half of that rate, or
+// from all of it after failures that no limiter answers with. Otherwise the mode is Recover, from half of that rate or
+// of Cruise's, whichever is lower.
 func (s *Steer) back(now clock.Instant, rate float64) {
 	if s.unbounded() {
 		s.on(now, Restarted)

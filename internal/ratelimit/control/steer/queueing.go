@@ -8,50 +8,60 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// queueing watches for answers that wait at the host, which shows before anything is refused. While
-// there is a queue the host gets done all that it can: that is its capacity. Latencies are compared in
-// logarithms, where one huge page weighs little, span by span, and with an absolute floor: on a near
-// host a third of a millisecond becomes one by the scheduler's doing.
+// queueing watches for responses that wait in a queue at the host, which shows before anything is refused. While there
+// is a queue the host completes as many requests as it can, which is its capacity. Latencies are compared span by span,
+// as means of logarithms, in which one huge page weighs little, and with an absolute floor: on a near host a
+// scheduler's delay turns a third of a millisecond into one.
 type queueing struct {
-	spanAt              clock.Instant
-	sum, squares, plain float32 // of the present span's latencies: logarithms, their squares, seconds
-	srtt                float32 // smoothed latency in seconds
-	mu, variance, usual float32 // of undisturbed latencies: mean and variance of their logarithms, and their mean
-	n                   uint16  // answers in the span
-	answers             uint8   // in mu and variance
-	bad                 uint8   // slow spans in a row
-	*queue                      // nil before the first
+	// spanAt is when the first response of the present span came.
+	spanAt clock.Instant
+	// These are sums over the latencies of the present span: of logarithms of seconds, of their squares, and of
+	// seconds.
+	sum, squares, plain float32
+	// srtt is the smoothed latency in seconds, as TCP's: each response moves it by an eighth. Zero means none yet.
+	srtt float32
+	// mu and variance are mean and variance of the logarithms of latencies without a queue, and usual is their mean in
+	// seconds.
+	mu, variance, usual float32
+	// n is the number of responses in the present span.
+	n uint16
+	// answers is the number of responses in mu, variance and usual, at most plainAnswers; zero before the first span.
+	answers uint8
+	// bad is the number of slow spans in a row.
+	bad uint8
+	// queue is nil until the host had a queue.
+	*queue
 }
 
-// queue is what is known of a host that has had one.
+// queue is what is known of a host that has had a queue.
 type queue struct {
-	capacity float64 // requests per second that it got done meanwhile
-	weight   float64 // answers that say so
-	allowed  float64 // requests per second; zero for any
-	at       clock.Instant
+	capacity float64       // requests per second that the host completed while it had a queue
+	weight   float64       // responses that capacity is the mean of, at most most
+	allowed  float64       // rate that makes no queue, in requests per second; zero means any
+	at       clock.Instant // when allowed was last lowered, or the queue was last seen to be gone
 	drain    drain
 }
 
-// drain is the slow time in which a queue empties. The zero drain is none.
+// drain is a time at a slower rate in which a queue empties. The zero drain means that there is none.
 type drain struct {
-	before float64 // mean of logarithms that began it
-	until  clock.Instant
-	was    float64 // allowed before
-	times  uint8
-	share  float64 // of what is allowed that is used meanwhile
-	deeper bool
+	before float64       // mean logarithm of latencies at its beginning, or at the latest check that found less
+	until  clock.Instant // when it is checked next whether latencies fell; zero if there is no drain
+	was    float64       // allowed before the drain
+	times  uint8         // how often allowed was lowered by a tenth in this drain, at most 5
+	share  float64       // share of allowed that is used meanwhile
+	deeper bool          // share was lowered a second time
 }
 
 const (
-	// plainAnswers make a plain mean, after which what is usual moves slowly. Of fewer than
-	// fewAnswers the spread is not believed to be less than a factor of two either way.
+	// The first plainAnswers responses make a plain mean; then what is usual moves slowly. With fewer than fewAnswers
+	// the variance is not believed to be less than leastSpread, a factor of two either way.
 	plainAnswers = 200
 	fewAnswers   = 50
 	leastSpread  = 0.5
-	most         = 150 // answers that a capacity is the mean of
+	most         = 150 // most responses that capacity is the mean of: older ones are forgotten
 )
 
-// time takes in a latency, of whatever answer.
+// time takes in the latency of any response, for srtt. Before the first span is judged, usual is the lowest latency.
 func (q *queueing) time(latency time.Duration) {
 	l := float32(max(latency.Seconds(), 1e-6))
 	if q.srtt == 0 {
@@ -63,8 +73,8 @@ func (q *queueing) time(latency time.Duration) {
 	}
 }
 
-// observe takes in an answer given in the ordinary course. In a search a queue is believed at once. It
-// reports what it found, if anything.
+// observe takes in the latency of a response outside pauses and Recover. At the end of a span (16 responses and a
+// second, or 4 and five seconds; the first one 4) it returns what judge found: zero, CauseLatency or CauseRebased.
 func (q *queueing) observe(x *Sample) control.Cause {
 	if q.n == 0 {
 		q.spanAt = x.At
@@ -86,7 +96,9 @@ func (q *queueing) observe(x *Sample) control.Cause {
 	return cause
 }
 
-// judge compares a full span with what is usual.
+// judge compares a span that is over with what is usual. A slow span begins a drain: at once in a search, after the
+// second in a row elsewhere. During a drain it is a measurement of the capacity. A span that is not slow teaches what
+// is usual, unless it came near the capacity of a host that has had queues.
 func (q *queueing) judge(x *Sample) control.Cause {
 	n := float64(q.n)
 	m, plain := float64(q.sum)/n, float64(q.plain)/n
@@ -114,6 +126,7 @@ func (q *queueing) judge(x *Sample) control.Cause {
 	return 0
 }
 
+// spread returns the variance of a latency's logarithm, at least leastSpread of too few responses.
 func (q *queueing) spread() float64 {
 	if q.answers < fewAnswers {
 		return max(float64(q.variance), leastSpread)
@@ -121,7 +134,7 @@ func (q *queueing) spread() float64 {
 	return float64(q.variance)
 }
 
-// learn moves what is usual towards a span.
+// learn moves what is usual towards the means of a span: mean m and variance v of logarithms, mean plain of seconds.
 func (q *queueing) learn(m, v, plain float64) {
 	n := float64(q.n)
 	weight := n / (float64(q.answers) + n)
@@ -137,11 +150,12 @@ func (q *queueing) learn(m, v, plain float64) {
 	q.answers = uint8(min(int(q.answers)+int(q.n), plainAnswers))
 }
 
+// towards returns the mean after a share weight of it was replaced by to.
 func towards(mean float32, to, weight float64) float32 {
 	return float32(float64(mean) + weight*(to-float64(mean)))
 }
 
-// begin lowers what is allowed to what the host got done, and slows down so that its queue empties.
+// begin lowers the allowed rate to what the host completed, and starts a drain, in which less than that is used.
 func (q *queueing) begin(x *Sample, m, done, n float64) control.Cause {
 	if q.queue == nil {
 		q.queue = &queue{}
@@ -156,14 +170,14 @@ func (q *queueing) begin(x *Sample, m, done, n float64) control.Cause {
 	return control.CauseLatency
 }
 
-// measure takes in what was done in a span with a queue.
+// measure takes in how many requests per second were completed in a span of n responses with a queue.
 func (q *queue) measure(done, n float64) {
 	q.weight = min(q.weight+n, most)
 	q.capacity += (done - q.capacity) * min(1, n/q.weight)
 }
 
-// quiet takes in a span without a queue: what is allowed rises, if it was used, the faster the longer ago
-// it was too much.
+// quiet takes in a span without a queue. It ends a drain, or raises the allowed rate if most of it was used: by 1 % a
+// second and more, up to 20 %, the longer ago the rate was too fast.
 func (q *queue) quiet(now clock.Instant, done, n float64) {
 	if q.drain.until != 0 {
 		q.drain, q.at = drain{}, now
@@ -176,15 +190,18 @@ func (q *queue) quiet(now clock.Instant, done, n float64) {
 	q.allowed *= 1 + min(.2, .01*(1+age*age))*n/q.allowed
 }
 
+// drainTime returns how long a drain goes on before it is checked: three seconds, or four usual latencies if longer.
 func (q *queueing) drainTime() time.Duration {
 	return max(3*time.Second, seconds(4*float64(q.usual)))
 }
 
-// drainOn goes lower while that helps. What does not get better has nothing to do with the rate.
+// drainOn checks a drain when its time is over, after one more slow span. If latencies fell, allowed falls by a tenth
+// (five times at most). If not, even less is used once. If that does not help either, the latencies do not depend on
+// the rate: they become the usual ones, and allowed is what it was before.
 func (q *queueing) drainOn(x *Sample, m, plain float64) control.Cause {
 	d, now := &q.drain, x.At
 	if now < d.until {
-		d.before = max(d.before, m) // what was sent before comes back now
+		d.before = max(d.before, m) // responses to requests from before the drain still come
 		return 0
 	}
 	d.until = now.Add(q.drainTime())
@@ -196,7 +213,7 @@ func (q *queueing) drainOn(x *Sample, m, plain float64) control.Cause {
 		q.allowed *= .9
 	case !better && !d.deeper:
 		d.deeper, d.share = true, d.share*x.Draining
-	default: // it is slower now, and that is usual
+	default: // the host is slower now, and that is usual
 		q.mu, q.usual, q.bad = float32(m), float32(plain), 0
 		q.allowed, q.drain = d.was, drain{}
 		return control.CauseRebased
@@ -204,7 +221,8 @@ func (q *queueing) drainOn(x *Sample, m, plain float64) control.Cause {
 	return 0
 }
 
-// estimate is what the host gets done without a queue; while one empties, less.
+// estimate returns the rate at which the host has no queue, and less while a queue empties. It says nothing of a host
+// without a bound.
 func (q *queueing) estimate() Estimate {
 	if q.queue == nil || q.allowed == 0 {
 		return Estimate{}
@@ -216,8 +234,8 @@ func (q *queueing) estimate() Estimate {
 	return e
 }
 
-// inFlight is the most requests at once that a rate needs, by Little's law, with four standard
-// deviations of what comes at random.
+// inFlight returns how many requests at once a rate needs: by Little's law rate times latency, plus 25 %, four standard
+// deviations of a Poisson number, and four.
 func (q *queueing) inFlight(rate float64) int {
 	if q.answers == 0 {
 		return 4 + int(4*rate*float64(q.usual))

@@ -7,30 +7,32 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// refill counts what was admitted between two refusals: a bucket was empty at both, so that is
-// what it sustains, whatever its burst allowance.
+// refill counts what a host admitted between two refusals, a cycle. If the limiter is a token bucket, it was empty at
+// both, so the mean of the cycle is the bucket's refill rate, whatever burst it allows.
 type refill struct {
-	since   clock.Instant // the last refused request was sent, or the first of all
-	n       float32       // admitted since
-	longest float32       // seconds of the longest cycle
-	idle    float32       // seconds of it in which nothing was asked for
-	cycled  bool          // the cycle began with a refusal
+	since   clock.Instant // beginning of the cycle: when the refused request was sent, or the strategy was made
+	n       float32       // requests admitted in the cycle
+	longest float32       // seconds of the longest cycle; each new cycle takes a tenth off it
+	idle    float32       // seconds of pauses in the cycle, in which nothing was sent
+	cycled  bool          // whether the cycle began with a refusal
 }
 
-// observe counts what is admitted.
+// observe counts an admitted request that was sent in this cycle.
 func (r *refill) observe(x *Sample) {
 	if x.SentAt > r.since {
 		r.n++
 	}
 }
 
-// mean is what was admitted per second until an instant.
+// mean returns the requests admitted per second of the cycle, pauses included, up to now.
 func (r *refill) mean(now clock.Instant) Estimate {
 	return Estimate{Rate: float64(r.n) / max(now.Sub(r.since).Seconds(), .001), Answers: float64(r.n)}
 }
 
-// estimate is what a bucket sustains at least that was empty at an instant: in a pause it saves no more
-// than an ordinary burst allowance. The more is counted the surer it is, if refusals are as short as a bucket's.
+// estimate returns the least rate that a bucket sustains if it was empty at the instant at: the mean of the cycle, or
+// if that is more the rate while requests were sent, since a bucket saves no more than an ordinary burst in a pause.
+// The confidence grows with the count. It is zero before the first cycle, and after pauses that last longer than a
+// bucket's.
 func (r *refill) estimate(t *Tuning, at clock.Instant) Estimate {
 	e := r.mean(at)
 	e.Rate = max(e.Rate, r.active(t, at))
@@ -41,24 +43,24 @@ func (r *refill) estimate(t *Tuning, at clock.Instant) Estimate {
 	return e
 }
 
-// active is what was admitted per second of the time in which something was asked for, but for an ordinary
-// burst allowance.
+// active returns the requests admitted per second of the time without pauses, after an ordinary burst was taken off.
 func (r *refill) active(t *Tuning, at clock.Instant) float64 {
 	return max(float64(r.n)-t.Burst, 0) / max(at.Sub(r.since).Seconds()-float64(r.idle), .001)
 }
 
-// begin starts a cycle at a refusal, after whose pause the host admits again.
+// begin starts a cycle at a refusal that led to that pause. After fewer than Cycle responses, which measure nothing,
+// the old cycle goes on and only the pause is added.
 func (r *refill) begin(t *Tuning, at clock.Instant, pause time.Duration) {
-	if !r.cycled || float64(r.n) >= t.Cycle { // fewer measure nothing: the cycle goes on
+	if !r.cycled || float64(r.n) >= t.Cycle { // fewer responses measure nothing: the cycle goes on
 		*r = refill{since: at, longest: max(r.longest*.9, float32(at.Sub(r.since).Seconds())), cycled: true}
 	}
 	r.idle += float32(pause.Seconds())
 }
 
-// skip leaves a time out of the cycle, in which nothing was to be had.
+// skip takes a time out of the cycle in which the host was down and admitted nothing.
 func (r *refill) skip(d time.Duration) { r.since = r.since.Add(d) }
 
-// lasting reports a pause that is longer than a bucket needs for its next token.
+// lasting reports a pause too long for a bucket: longer than a second, and longer than eight intervals of the rate.
 func lasting(took time.Duration, rate float64) bool {
 	return took > max(time.Second, seconds(8/rate))
 }

@@ -9,27 +9,34 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Steer is the strategy.
+// Steer is the strategy of one host, made by a [Maker]. It is not safe for concurrent use.
 type Steer struct {
-	cfg    *control.Config
-	tune   *Tuning
-	most   float64 // bounds of the rate, as the owner gives them
-	floor  float32
-	mode   Mode
-	demand uint16        // URLs that wait for the host, and one; zero if nobody told, or there are many
-	stepAt clock.Instant // of the last step of growth, drift or ramp
-	rate   float64       // the rate that is wanted now
+	cfg  *control.Config // of all hosts
+	tune *Tuning         // of all hosts
+	// most and floor bound the rate, in requests per second, as the owner last gave them.
+	most  float64
+	floor float32
+	// mode is what the controller does at present.
+	mode Mode
+	// demand is one more than the number of URLs that wait for the host; zero if nobody told, so that many are assumed.
+	demand uint16
+	// stepAt is when the mode last changed, or growth, drift or ramp last took a step.
+	stepAt clock.Instant
+	// rate is the rate that the controller wants, in requests per second, before hint and queueing lower it.
+	rate float64
 
 	belief
 	refill
 	use usage
 	history
 	queueing
-	hint   *hint
-	*pause // nil before the first refusal or probe
+	// hint is nil until a response tells a quota.
+	hint *hint
+	// pause is nil until the first refusal, failure or event.
+	*pause
 }
 
-// Maker makes steers with these constants, which must not change afterwards. Nil means [DefaultTuning].
+// Maker returns a maker of steers with these constants, which must not change afterwards. Nil means [DefaultTuning].
 func Maker(t *Tuning) control.Maker {
 	if t == nil {
 		t = &DefaultTuning
@@ -39,7 +46,7 @@ func Maker(t *Tuning) control.Maker {
 	}
 }
 
-// newSteer begins with a stranger, or with what is remembered.
+// newSteer makes the strategy of a host of which nothing is known but what h says.
 func newSteer(t *Tuning, cfg *control.Config, now clock.Instant, h control.Host) *Steer {
 	s := &Steer{cfg: cfg, tune: t, floor: float32(h.Floor), most: h.Ceiling, rate: h.Start, stepAt: now}
 	s.belief = belief{interval: interval{lo: h.Floor, hi: unlimited}, budget: budget{float32(t.CreditStart), now}}
@@ -49,7 +56,8 @@ func newSteer(t *Tuning, cfg *control.Config, now clock.Instant, h control.Host)
 	return s
 }
 
-// recall takes up what was known of the host: the way back to the remembered rate.
+// recall takes in what was remembered of the host. With a rate, the mode is Recover: from a quarter of that rate back
+// to it. If the host was paused, the pause goes on, of unknown cause, until the remembered end.
 func (s *Steer) recall(now clock.Instant, m control.Memory) {
 	if m.Rate > 0 {
 		s.lo = s.bounded(float64(m.Rate)) / (1 - s.tune.Margin)
@@ -69,15 +77,18 @@ func (s *Steer) recall(now clock.Instant, m control.Memory) {
 	}
 }
 
+// bounded returns the rate within the owner's bounds.
 func (s *Steer) bounded(r float64) float64 { return min(max(r, float64(s.floor)), s.most) }
 
-// cruise is the rate just below what is proven.
+// cruise returns the rate just below what is proven, at most the owner's ceiling.
 func (s *Steer) cruise() float64 { return min(s.most, (1-s.tune.Margin)*s.lo) }
 
-// step is the least time in which the effect of a change of rate shows.
+// step returns the time between two steps of growth or ramp: the effect of a change shows after two round trips, and a
+// second at least is needed to see it.
 func (q *queueing) step() time.Duration { return max(time.Second, seconds(2*float64(q.srtt))) }
 
-// Plan implements [control.Strategy].
+// Plan implements [control.Strategy]. Outside a pause it is the slowest rate, the latest time and the fewest requests
+// in flight of controller, queueing, connections and hint, and somewhat faster after late grants.
 func (s *Steer) Plan(now clock.Instant) control.Plan {
 	s.tick(now)
 	s.rate = s.bounded(s.rate)
@@ -103,10 +114,11 @@ func (s *Steer) Plan(now clock.Instant) control.Plan {
 	return p
 }
 
-// beat is how often the plan is looked at when nothing happens.
+// beat is how often the owner asks for a plan at least while nothing happens, or once per request if that is rarer.
 const beat = 250 * time.Millisecond
 
-// catchUp is the lateness of timers that is made good: more where requests are close together.
+// catchUp returns how late a grant may be without delaying the next: ten milliseconds above 100 requests a second,
+// where a late timer costs a request or more, else one.
 func catchUp(rate float64) time.Duration {
 	if rate*0.01 > 1 {
 		return 10 * time.Millisecond
@@ -127,7 +139,9 @@ func (s *Steer) Sent(now clock.Instant, inFlight int) (trial uint32) {
 	return s.number
 }
 
-// keepUp notes whether a grant came late because the sender's machine was busy, and for no other reason.
+// keepUp lets usage compare the time of a grant with the rate, if nothing but a busy machine of ours can have made the
+// grant late. It does not in a search or a pause, right after one, at a host that ever blocked, or while hint, queueing
+// or the requests in flight set the pace.
 func (s *Steer) keepUp(now clock.Instant, inFlight int) {
 	paced := s.hint.active(now) || s.queueAllows(s.rate) < s.rate || inFlight >= s.inFlight(now, s.rate)
 	paused := s.pause != nil && (s.block.gap > 0 || s.use.last < s.endAt)
@@ -138,7 +152,7 @@ func (s *Steer) keepUp(now clock.Instant, inFlight int) {
 	s.use.behind(now, s.rate)
 }
 
-// Lost implements [control.Strategy].
+// Lost implements [control.Strategy]. The next trial is due after the same wait.
 func (s *Steer) Lost(now clock.Instant, trial uint32) {
 	if s.mode == Wait && s.out != 0 && trial == s.number {
 		s.out = 0
@@ -146,7 +160,8 @@ func (s *Steer) Lost(now clock.Instant, trial uint32) {
 	}
 }
 
-// Observe implements [control.Strategy].
+// Observe implements [control.Strategy]. It hands the outcome to hint and window, adds to the budget of refusals, and
+// then goes on in failed or succeeded.
 func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	s.allow(now, o.Floor, o.Ceiling)
 	o.Forbidden = o.Forbidden && s.tune.has(Blocks)
@@ -184,13 +199,14 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	}
 }
 
-// recoverCredit is what a second earns while the rate is far below what went well: steps up are no risk.
+// While the rate is far below what went well before, a step up is no risk, and the budget fills faster.
 const (
-	recoverCredit = 1. / 30
-	recoverShare  = .01 // of the answers at most
+	recoverCredit = 1. / 30 // refusals that a second earns at most meanwhile
+	recoverShare  = .01     // refusals that a response at the rate lo earns at most meanwhile
 )
 
-// allow takes in the bounds of the rate.
+// allow takes in the owner's bounds. If the ceiling rises and only the ceiling had ended the search, the search goes
+// on.
 func (s *Steer) allow(now clock.Instant, floor, most float64) {
 	s.floor = float32(min(floor, most))
 	if most > s.most && s.unbounded() && s.mode == Cruise {
@@ -199,7 +215,8 @@ func (s *Steer) allow(now clock.Instant, floor, most float64) {
 	s.most = most
 }
 
-// succeeded takes in an answer that is no refusal.
+// succeeded takes in a response that is neither a failure nor a 403. That of a trial ends the pause. Others teach the
+// estimators, but not those to requests from before the pause began.
 func (s *Steer) succeeded(x *Sample, trial bool) {
 	now := x.At
 	s.history.add(x.SentAt)
@@ -218,7 +235,7 @@ func (s *Steer) succeeded(x *Sample, trial bool) {
 		s.block.tally.add(x.Second)
 	}
 	if s.mode == Wait || s.pause != nil && x.SentAt <= s.at {
-		return // of the time before the refusal
+		return // sent before the refusal
 	}
 	s.answered++
 	if s.pause != nil {
@@ -235,7 +252,7 @@ func (s *Steer) succeeded(x *Sample, trial bool) {
 	}
 }
 
-// queueAllows is a rate that makes no queue.
+// queueAllows returns the rate, lowered to what makes no queue at the host but not below the floor.
 func (s *Steer) queueAllows(rate float64) float64 {
 	if e := s.queueing.estimate(); e.Rate > 0 {
 		return s.bounded(min(rate, e.Rate))
@@ -243,10 +260,11 @@ func (s *Steer) queueAllows(rate float64) float64 {
 	return rate
 }
 
-// busy reports whether the sender uses the rate that it has.
+// busy reports whether requests are sent at nearly the rate that the plan allows.
 func (s *Steer) busy(now clock.Instant) bool { return !s.tune.has(Use) || s.use.busy(now, s.rate) }
 
-// grow raises the rate of a host that has refused nothing yet.
+// grow raises the rate exponentially in a search, while the rate is used. At the owner's ceiling the search ends, and
+// that rate counts as proven.
 func (s *Steer) grow(now clock.Instant) {
 	dt := min(now.Sub(s.stepAt).Seconds(), 1)
 	s.stepAt = now
@@ -261,7 +279,8 @@ func (s *Steer) grow(now clock.Instant) {
 	}
 }
 
-// tick does what time alone brings about.
+// tick does what time alone brings about: the ramp of Recover, the drift of hi, the end of a doubt, the choice of the
+// next rate in Cruise, and the end of a probe.
 func (s *Steer) tick(now clock.Instant) {
 	switch s.mode {
 	case Recover:
@@ -284,7 +303,7 @@ func (s *Steer) tick(now clock.Instant) {
 	}
 }
 
-// ramp doubles the rate with each step until it is cruise.
+// ramp doubles the rate with each step until it is that of Cruise.
 func (s *Steer) ramp(now clock.Instant) {
 	for step := s.step(); s.rate < s.cruise() && now >= s.stepAt.Add(step); {
 		s.stepAt = s.stepAt.Add(step)
@@ -296,7 +315,9 @@ func (s *Steer) ramp(now clock.Instant) {
 	}
 }
 
-// decide chooses the next rate by the one rule.
+// decide chooses the next rate: that of an experiment on failures if one goes on, else the best rate by the one rule if
+// it may be tried, else that of Cruise. No faster rate is tried while few URLs wait, the budget is empty, the ceiling
+// is proven, a told quota binds or the rate is not used.
 func (s *Steer) decide(now clock.Instant) {
 	s.rate = s.cruise()
 	if s.pause == nil {
@@ -324,14 +345,14 @@ func (s *Steer) decide(now clock.Instant) {
 	s.rate = x
 }
 
-// probe is the present upward move, or the last.
+// probe is the present attempt at a faster rate, or the latest.
 type probe struct {
-	at      clock.Instant // when it began,
-	answers uint32        // after so many
+	at      clock.Instant // when it began
+	answers uint32        // admitted requests ever, at that time
 }
 
-// prove ends a probe that was not refused for long enough. Where a burst allowance may hide the limit it
-// goes on, for a minute at most.
+// prove ends a probe that was not refused for long enough, and takes its rate for proven if enough of it was admitted.
+// While a burst that the limiter saved may hide the limit the probe goes on, for a minute at most.
 func (s *Steer) prove(now clock.Instant) {
 	took := now.Sub(s.probe.at)
 	if took < s.proofTime() {
@@ -343,7 +364,8 @@ func (s *Steer) prove(now clock.Instant) {
 		s.rate = s.cruise()
 		return
 	}
-	// What a limiter can have saved since it last refused hides it, up to an ordinary burst allowance.
+	// A limiter can have saved tokens since it last refused, up to an ordinary burst, which hide that the rate is too
+	// fast.
 	hides := min(s.tune.Burst, 2+s.lo*(s.last+.03*s.probe.at.Sub(s.endAt).Seconds()))
 	if n-s.lo*took.Seconds() < hides && took < time.Minute && s.rate < s.most {
 		return
@@ -360,20 +382,21 @@ func (s *Steer) prove(now clock.Instant) {
 	s.decide(now)
 }
 
-// SetDemand tells how many URLs wait for the host. Where they are few, no faster rate is tried; until it is told, many
-// are taken to wait.
+// SetDemand tells how many URLs wait for the host. While fewer than ten wait, no faster rate is tried. Until it is
+// called, many are assumed.
 func (s *Steer) SetDemand(urls int) { s.demand = uint16(min(max(urls, 0), math.MaxUint16) + 1) }
 
-// few reports that too few URLs wait to tell whether a faster rate is borne.
+// few reports whether fewer URLs wait than it takes to tell that a faster rate is tolerated. demand is as in Steer.
 func few(t *Tuning, demand uint16) bool { return demand > 0 && float64(demand-1) < t.Cycle }
 
-// proofTime is how long a rate must have gone well to be proven.
+// proofTime returns how long a rate must go well to be proven: a second, the length of a window that speaks against it,
+// 1.2 times the last pause and a quarter of the longest cycle (20 s at most each), and two round trips.
 func (s *Steer) proofTime() time.Duration {
 	least := max(1, s.win.proof(s.probe.at, s.rate), min(1.2*s.last, 20), min(float64(s.refill.longest)/4, 20))
 	return seconds(least + 2*float64(s.srtt))
 }
 
-// Memory implements [control.Strategy].
+// Memory implements [control.Strategy]. The rate is zero while nothing was refused.
 func (s *Steer) Memory(now clock.Instant) control.Memory {
 	var m control.Memory
 	if !s.unbounded() {
@@ -393,13 +416,14 @@ func (s *Steer) Failures() int {
 	return int(s.health.consecutive)
 }
 
-// note makes the latest event one of now.
+// note makes a new latest event, for people. It changes no mode.
 func (s *Steer) note(now clock.Instant, c control.Cause, from, to float64, hold time.Duration) {
 	s.meetPause()
 	s.event = s.event.Next(now, c, from, to, hold)
 }
 
-// speaks is true of outcomes that say something of the host.
+// speaks reports whether an outcome says something of the host: the host responded, or is in trouble, or its response
+// could not be used.
 func speaks(c outcome.Class) bool {
 	switch c {
 	case outcome.TLS, outcome.Protocol, outcome.Decode, outcome.TooLarge, outcome.Bomb, outcome.Filtered:
@@ -413,10 +437,10 @@ const (
 	never   = -forever
 )
 
-// unlimited is the rate that was refused of a host that refused none.
+// unlimited is hi, the lowest refused rate, of a host that has refused nothing.
 var unlimited = math.Inf(1)
 
-// seconds is a number of seconds as a duration, bounded to what can be added to any instant.
+// seconds returns s seconds as a duration, from zero to three years, which can be added to any instant.
 func seconds(s float64) time.Duration {
 	return time.Duration(min(max(s, 0), 1e8) * float64(time.Second))
 }

@@ -2,21 +2,21 @@ package steer
 
 import "math"
 
-// tally counts what a host admitted in the present second of its own clock. Who locks out
-// for a while often counts by whole seconds of the clock, since that takes one number; and
-// nearly everyone dates their answers. So where a lockout begins in a second in which no less was
-// admitted than in the whole one before it, that is what the host admits in one: to the
-// request, where the rate that was refused is as good as a third above or below.
+// tally counts the requests that a host admitted in the present second of the host's own clock, which the Date header
+// tells. A host that blocks clients often counts requests per whole second of its clock, since one number is enough for
+// that, and nearly every host dates its responses. If a block begins in a second in which at least as many requests
+// were admitted as in the whole second before, the tally takes that count for what the host admits in one second. The
+// count is exact, while the rate that was refused may be a third too high or too low.
 //
-// Where it counts in another way the number is no larger than what it admitted within some
-// second, and a search that has come so far has not been asked for more for long.
+// If the host counts in another way, the count is still no more than what it admitted within some second, and close
+// below the refused rate, since the search had not sent at a higher rate for long.
 type tally struct {
-	dated uint8  // the second that is counted; zero for none yet
-	now   uint16 // admitted in it; zero once something was refused in another
-	last  uint16 // in the latest one before with an answer
+	dated uint8  // second of the minute that is counted, from 1 to 61; zero before the first
+	now   uint16 // requests admitted in it; zero if the last refusal was dated in another second
+	last  uint16 // requests admitted in the latest second before it that had a response
 }
 
-// add counts an answer of that second.
+// add counts an admitted request whose response is dated in that second; zero, an unknown second, is not counted.
 func (c *tally) add(second uint8) {
 	if second == 0 {
 		return
@@ -25,23 +25,25 @@ func (c *tally) add(second uint8) {
 	switch {
 	case second == c.dated:
 	case c.dated > 0 && second%60+1 == c.dated:
-		count = &c.last // it was longer on its way than the first of the present second
+		count = &c.last // it took longer to arrive than the first response of the present second
 	default:
 		c.dated, c.last, c.now = second, c.now, 0
 	}
 	if *count < math.MaxUint16 {
-		*count++ // beyond is more than anybody locks out for
+		*count++ // an overflow is more than any host blocks for
 	}
 }
 
-// refuse takes in the first refusal of a run.
+// refuse takes in the second of the first 403 of a run. If it is not the counted one, the count says nothing of the
+// limit.
 func (c *tally) refuse(second uint8) {
 	if second == 0 || second != c.dated {
 		c.now = 0
 	}
 }
 
-// most is what the host admits in a second if what it refused last says that it counts by seconds; zero if it does not.
+// most returns how many requests the host admits in a second, if its last block began as one does that counts by
+// seconds; otherwise zero.
 func (c *tally) most() uint16 {
 	if c.now < c.last {
 		return 0

@@ -1,52 +1,110 @@
 package steer
 
-// Tuning are the constants that were chosen by what they do. What is given by a protocol, or is the size of
-// an array, stands beside its code. docs/explanation/controller.md tells what half and twice of each do.
+// Tuning holds the constants that were chosen by what they do. A constant that a protocol gives, or that is the size of
+// an array, stands beside its code. A table in docs/explanation/controller.md gives the effect of half and twice each
+// value, and where the value is from. Rates are in requests per second, logarithms are natural, and a share is between
+// 0 and 1.
 type Tuning struct {
-	Growth  float64 // of the search, in logarithms per second: 1/s to 1000/s in 14 s, and not far beyond a limit
-	Margin  float64 // share of what is proven that is left unused: jitter
-	Near    float64 // share by which two rates may differ that are one: what a count of some dozens can tell
-	Horizon float64 // seconds over which a faster rate has to pay for its risk: a third of ten minutes, since a page that is refused is worth three
-	Fixed   float64 // seconds that any refusal costs, however short its pause
-	Used    float64 // share of a rate that must have been sent for it to be proven
-	Climb   float64 // longest step up, as a factor: a refusal soon above says more than one far above
-	Fall    float64 // share of a refused rate that lo falls to at most at once
+	// Growth is the logarithm by which a search raises the rate per second: .5 leads from 1/s to 1000/s in 14 s, and
+	// not far beyond a limit before its refusal is known.
+	Growth float64
+	// Margin is the share of what is proven that is left unused, so that jitter does not exceed the limit.
+	Margin float64
+	// Near is the share by which two rates may differ and still count as one: as exact as a count of a thousand
+	// responses is.
+	Near float64
+	// Horizon is the seconds over which a faster rate has to pay for its risk: a third of ten minutes, since a refused
+	// page counts as much as three pages gained.
+	Horizon float64
+	// Fixed is the seconds that any refusal costs, however short its pause: the requests in flight when it is known,
+	// and the trial.
+	Fixed float64
+	// Used is the share of a rate that must have been admitted for the rate to be proven; found with the prototype.
+	Used float64
+	// Climb is the longest step up, as a factor: a refusal soon above what is proven tells more than one far above.
+	Climb float64
+	// Fall is the share of a refused rate below which one refusal never lowers lo; found in the simulator. Twice of it
+	// would forbid lo to fall.
+	Fall float64
 
-	Drift        float64 // logarithm by which the lowest refused rate moves up
-	DriftTime    float64 // in so many seconds at the least,
-	DriftCosts   float64 // in so many pauses of a refusal,
-	DriftAnswers float64 // and in so many answers: limits change, but rarely
-	Confirm      float64 // factor of that after each refusal that was no news
-	WellHalf     float64 // seconds in which half of a rate that once went well is forgotten
+	// Drift is the logarithm by which hi, the lowest refused rate, rises in the longest of the three spans below:
+	// limits change, but rarely.
+	Drift float64
+	// DriftTime is the first span, in seconds, for fast hosts; found with the prototype.
+	DriftTime float64
+	// DriftCosts is the second span, in pauses as long as the latest refusal's: pauses take a sixtieth of the time at
+	// most.
+	DriftCosts float64
+	// DriftAnswers is the third span, in requests at the present rate: with half as many, more requests are refused.
+	DriftAnswers float64
+	// Confirm is the factor by which each refusal that told nothing new slows the drift, since such a limit seems to be
+	// fixed; found in the simulator.
+	Confirm float64
+	// WellHalf is the seconds in which half of the best rate of the past is forgotten: twenty minutes, as in the
+	// controller before.
+	WellHalf float64
 
-	CreditStart     float64 // refusals that may be risked at first,
-	CreditMax       float64 // and at most
-	CreditPerAnswer float64 // refusals that an answer earns: a quarter of a percent
-	CreditPerSecond float64 // and that time earns, for hosts that answer rarely
-	Trial           float64 // refusals that a failed trial costs: it was waited for
+	// CreditStart is how many refusals may be risked at first. More uses more of a new host's limit, and is refused
+	// more; found with the prototype.
+	CreditStart float64
+	// CreditMax is how many refusals may be risked at most, however long nothing was refused; found with the prototype.
+	CreditMax float64
+	// CreditPerAnswer is the refusals that each response earns: about a quarter of a percent of requests may be
+	// refused.
+	CreditPerAnswer float64
+	// CreditPerSecond is the refusals that each second earns: four an hour, for hosts that respond rarely.
+	CreditPerSecond float64
+	// Trial is the refusals that a failed trial costs: little, since it was waited for.
+	Trial float64
 
-	Burst     float64 // requests that a limiter may have saved: the bursts of servers' examples are 5 to 50
-	Cycle     float64 // answers between two refusals that make a mean
-	TooMany   float64 // times what a window admits is more than one that slides by halves does
-	BlockWait float64 // seconds before the first trial of a block: such hosts block for ten by default
+	// Burst is the requests that a limiter may have saved up: the examples in servers' documentation allow 5 to 50.
+	Burst float64
+	// Cycle is how many responses between two refusals make a mean: ten have a standard error of a third. Where fewer
+	// URLs wait no faster rate is tried.
+	Cycle float64
+	// TooMany is the multiple of what a window should admit from which it is refuted: a counter that slides by halves
+	// of its window admits less than that.
+	TooMany float64
+	// BlockWait is the seconds before the first trial of a block: such hosts block for ten by default, and 50 ms are
+	// for the way.
+	BlockWait float64
 
-	Slower     float64 // share of a rate at which it failed that an experiment tries
-	Event      float64 // evidence, as a logarithm of odds, that makes failures an event,
-	NoisyEvent float64 // of a host that is known to fail at random,
-	ProbeEvent float64 // and in a probe, where a limit is likely
-	Noise      float64 // evidence that a slower rate fails too,
-	Limit      float64 // and that it does not
+	// Slower is the share of the rate that failed at which an experiment on failures begins.
+	Slower float64
+	// Event is the evidence that makes failures an event, as the logarithm of the odds that the host refuses: 8 is
+	// 3,000 to 1.
+	Event float64
+	// NoisyEvent is Event for a host that is known to fail at random: 11 is 60,000 to 1.
+	NoisyEvent float64
+	// ProbeEvent is Event in a probe, where a limit is likely, and for a host that was found to fail for its rate: 3 is
+	// 20 to 1.
+	ProbeEvent float64
+	// Noise is the evidence, as a logarithm of odds, that a slower rate fails too: 4 is 55 to 1, which errs in 2 % of
+	// cases.
+	Noise float64
+	// Limit is the evidence, as a logarithm of odds, that a slower rate does not fail: 2.5 is 12 to 1. An error of 8 %
+	// is cheap, since it costs one more experiment.
+	Limit float64
 
-	LatencyRatio float64 // times as slow as usual is slow,
-	LatencyZ     float64 // if by so many standard errors
-	LatencyFloor float64 // and so many seconds: a near host's answers vary by the scheduler's doing
-	Draining     float64 // share of what a host gets done that it is asked for while its queue empties
-	ToldMargin   float64 // share of the pace of a told window that slides that is left unused
+	// LatencyRatio is how many times the usual latency is slow, if the next two hold as well.
+	LatencyRatio float64
+	// LatencyZ is by how many standard errors it has to be slower: by 4 is one span in 30,000 by chance.
+	LatencyZ float64
+	// LatencyFloor is by how many seconds it has to be slower: a scheduler's delay changes the latency of a near host
+	// by more than a ratio.
+	LatencyFloor float64
+	// Draining is the share of a host's capacity that is used while its queue empties: less empties it sooner, and
+	// leaves more unused.
+	Draining float64
+	// ToldMargin is the share of a told quota's rate that is left unused, for clocks that differ and for the time a
+	// response takes.
+	ToldMargin float64
 
-	Without Part // what is left out, for experiments
+	// Without are the estimators that are left out, for experiments; zero means none.
+	Without Part
 }
 
-// DefaultTuning is what hosts get.
+// DefaultTuning holds the constants that every host gets.
 var DefaultTuning = Tuning{
 	Growth: .5, Margin: .015, Near: .03, Horizon: 200, Fixed: .5, Used: .85, Climb: 1.5, Fall: .6,
 	Drift: .06, DriftTime: 60, DriftCosts: 60, DriftAnswers: 800, Confirm: .7, WellHalf: 1200,
@@ -56,19 +114,19 @@ var DefaultTuning = Tuning{
 	LatencyRatio: 2, LatencyZ: 4, LatencyFloor: .05, Draining: .75, ToldMargin: .02,
 }
 
-// Part is a set of estimators.
+// Part is a set of estimators, by bits. The zero Part is the empty set.
 type Part uint8
 
-// The estimators, by the cause that each knows.
+// The estimators, each named by the cause that it knows.
 const (
-	Refill      Part = 1 << iota // what a bucket admits between two refusals
-	Windows                      // quotas over a span of time, told by none
-	Quotas                       // told by headers
-	Queues                       // answers that wait at the host
-	Connections                  // a bound on the requests in flight
-	Blocks                       // runs of 403
-	Health                       // failures that do not depend on the rate
-	Use                          // of the rate, by the sender itself
+	Refill      Part = 1 << iota // refill: what a bucket admits between two refusals
+	Windows                      // window: quotas over a span of time that no header tells
+	Quotas                       // hint: quotas that headers tell
+	Queues                       // queueing: responses that wait in a queue at the host
+	Connections                  // connections: a bound on the requests in flight
+	Blocks                       // block: runs of 403
+	Health                       // health: failures that do not depend on the rate
+	Use                          // usage: whether the sender uses the rate
 )
 
 // has reports whether an estimator takes part.

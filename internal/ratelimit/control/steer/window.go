@@ -8,50 +8,65 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// window finds a limiter that counts over a span of time and refuses until the span is over, fixed or
-// sliding. Two explanations of a refusal that lasts are weighed: the span that ended with it (rest),
-// in which as much is admitted each time; and for one that orders to wait as long as it counts, the
-// span of that length before the refusal (order).
+// window finds a limiter that counts over a span of time and refuses until the span is over, whether its windows are
+// fixed or slide. It weighs two explanations of a refusal that lasts. One (rest) is the span that ended when the
+// refusals did, of which only the rest was waited for; the same number is admitted in each such span. The other (order)
+// is for a limiter whose Retry-After is the length of its window: the span of that length before the refusal.
 type window struct {
-	spells [2]spell // the latest refusals that lasted, the newest first
-	now    spell    // the present one, or one that did not last
-	rest   quota
-	order  quota
-	single quota // rest, as the newest refusal alone says
-	habit  bool  // the order is no window's
-	agree  uint8 // refusals in a row that say the same
+	spells [2]spell // the latest two refusals that lasted, the newest first; zero if there was none
+	now    spell    // the refusal that goes on, or the latest one
+	rest   quota    // the first explanation, by the two spells; zero if there is none
+	order  quota    // the second explanation; zero if there is none
+	single quota    // the first explanation as the newest spell alone gives it
+	habit  bool     // the host's Retry-After is no length of a window: much more was admitted in as long
+	agree  uint8    // spells in a row that agree on an explanation, at most 3
 }
 
-// spell is a refusal that went on for a while.
+// spell is a refusal that went on for a while: from the first request that was refused to the first that was admitted
+// again.
 type spell struct {
-	since    clock.Instant // end of the last one, or the first request of all
-	from     clock.Instant // when what was refused first was sent
-	told     clock.Instant // when that was known
-	last, to clock.Instant // it ended between these; to is zero until it ended
-	order    time.Duration // to wait, as told last
-	rate     float64       // that was asked for
+	since clock.Instant // end of the spell before; before the first, when the strategy was made
+	from  clock.Instant // when the request was sent that was refused first
+	told  clock.Instant // when its response came
+	// The host began to admit again between last and to: last is the latest time at which it still refused, to is when
+	// the first admitted request was sent. to is zero while the spell goes on.
+	last, to clock.Instant
+	order    time.Duration // the latest Retry-After; zero if there was none
+	rate     float64       // the controller's rate at from, in requests per second
 }
 
+// took returns how long the spell went on.
 func (s *spell) took() time.Duration { return s.to.Sub(s.from) }
 
-// quota is so many requests in a span, of which low and high bound the rate.
+// quota is a limit of n requests in a span. The zero quota says nothing.
 type quota struct {
-	n, length float64 // length in seconds, the shortest that is possible
-	longest   float64
-	low, high float64 // requests per second
-	weight    float64 // from 0 to 1, as of the newest spell
+	// n is the number of requests, and length the shortest span that is possible, in seconds.
+	n, length float64
+	// longest is the longest span that is possible, in seconds.
+	longest float64
+	// low and high bound the rate that the limit sustains, in requests per second.
+	low, high float64
+	// weight is how likely the quota was to be right, from 0 to 1, when the newest spell ended; see fresh.
+	weight float64
 }
 
 const (
-	longOrder    = 3 * time.Second // what is shorter is a bucket's next token
-	longestSpan  = 600             // seconds; the history reaches further
-	sameStops    = 10 * time.Minute
+	// longOrder is the shortest Retry-After that is taken for a window's: a shorter one tells of a bucket's next token.
+	longOrder = 3 * time.Second
+	// longestSpan is the longest span that is looked at, in seconds; the history reaches further back.
+	longestSpan = 600
+	// sameStops is how long after the end of a spell the next one may end to be compared with it, unless ten times the
+	// spell's length is more.
+	sameStops = 10 * time.Minute
+	// leastCounted is the least count of a window.
 	leastCounted = 5
-	slack        = .03 // of what a history measures
-	tooFew       = .6  // of a window's count is refused for another reason
+	// slack is the share by which a rate that was measured from the history may be wrong.
+	slack = .03
+	// tooFew is the share of a window's count below which a refusal has another reason.
+	tooFew = .6
 )
 
-// observe takes in an answer, and reports whether it ended a refusal that lasted.
+// observe takes in a response, and reports whether it ended a spell that was long enough to be a window's.
 func (w *window) observe(h *history, x *Sample) bool {
 	s := &w.now
 	switch open := s.from != 0 && s.to == 0; {
@@ -73,7 +88,9 @@ func (w *window) observe(h *history, x *Sample) bool {
 	return false
 }
 
-// lasted weighs a refusal that is over, if it was longer than a bucket needs for its next token.
+// lasted weighs a spell that has ended, and reports whether it was long enough: longer than a second and than a bucket
+// needs for 8 tokens (3 if the host sent a Retry-After). It compares the spell with the one before, unless that is long
+// past.
 func (w *window) lasted(h *history, t *Tuning) bool {
 	tokens := 8.
 	if w.now.order > 0 {
@@ -95,19 +112,22 @@ func (w *window) lasted(h *history, t *Tuning) bool {
 	return true
 }
 
-// agreed counts one refusal more that says the same as the one before, and is how much that is worth.
+// agreed counts one more spell that agrees with the one before, and returns the weight that this gives: .91, .97 and
+// .99.
 func (w *window) agreed() float64 {
 	w.agree = min(w.agree+1, 3)
 	return 1 - math.Pow(.3, float64(w.agree)+1)
 }
 
-// sameOrder reports whether both refusals ordered the same wait.
+// sameOrder reports whether both spells had a Retry-After of the same length, to 5 % and to a second.
 func (w *window) sameOrder() bool {
 	a, b := w.spells[0].order, w.spells[1].order
 	return a > 0 && math.Abs(float64(a-b)) <= min(.05*float64(a), float64(rounding)/2)
 }
 
-// weighOrder looks whether the order is the length.
+// weighOrder weighs whether the Retry-After is the length of a window: the count is what was admitted in as long before
+// the refusal. One round number is weak evidence, the same length twice with the same count is strong. If much more was
+// admitted in as long than before, the Retry-After is a habit of the host.
 func (w *window) weighOrder(h *history, t *Tuning) {
 	a, known, was := &w.spells[0], w.order.n, w.order.weight
 	w.order = quota{}
@@ -130,7 +150,7 @@ func (w *window) weighOrder(h *history, t *Tuning) {
 		}
 		low := known / a.order.Seconds()
 		if a.rate > 1.02*low {
-			n = known // it is not whole again after the pause before
+			n = known // the window was not empty again after the pause before
 		}
 		if weight = .75; a.rate < 2*low {
 			weight = w.agreed() // it was counted over the whole span
@@ -144,14 +164,16 @@ func (w *window) weighOrder(h *history, t *Tuning) {
 	w.order = quota{n: n, length: l, longest: l, low: n / l, high: n / l, weight: weight}
 }
 
-// weighRest takes what the newest refusal says, narrowed to what the one before says too.
+// weighRest takes what the newest spell says for the quota. If the spell before is compatible with it, the bounds of
+// both are intersected. A Retry-After that is the same twice speaks against this explanation, since what is left of a
+// window differs each time.
 func (w *window) weighRest(h *history) {
 	a, b := &w.spells[0], &w.spells[1]
 	switch {
 	case a.order > 0 && a.order <= rounding && w.rest.weight > 0:
-		return // it is rounded up, and says nothing
+		return // a Retry-After that short is mostly rounding, and says nothing
 	case w.sameOrder() && a.order > rounding:
-		w.rest = quota{} // what is left of a window differs
+		w.rest = quota{} // what is left of a window differs each time
 		return
 	}
 	q, p := w.one(h, a), w.single
@@ -174,8 +196,8 @@ func (w *window) weighRest(h *history) {
 	w.rest = q
 }
 
-// one is what a single refusal says: all of what was admitted since the last one was in the window, or
-// the window is the span before the end with the highest mean.
+// one returns what a single spell says. The rate is at least the mean since the spell before (all that was admitted
+// since then was in one window), and at most the highest mean over any span that ends with the spell.
 func (w *window) one(h *history, s *spell) (q quota) {
 	age := s.to.Sub(s.since).Seconds()
 	q.n, q.longest = h.between(s.since, s.from), age
@@ -190,7 +212,8 @@ func (w *window) one(h *history, s *spell) (q quota) {
 	return q
 }
 
-// chance is how likely a rate is refused, and the seconds of pause that this costs in the mean.
+// chance returns how likely a rate is refused by the two quotas, and the mean pause that this costs, in seconds.
+// Between low and high of a quota the chance rises with the logarithm of the rate.
 func (w *window) chance(now clock.Instant, x float64) (p, pause float64) {
 	ok := 1.
 	for i, q := range [...]*quota{&w.order, &w.rest} {
@@ -211,12 +234,13 @@ func (w *window) chance(now clock.Instant, x float64) (p, pause float64) {
 	return min(1-ok, .97), pause
 }
 
-// fresh falls with the time since the evidence: limits change.
+// fresh returns how much of a quota's weight is left, from 1 down to 0: it falls with the time since the newest spell,
+// since limits change.
 func (w *window) fresh(now clock.Instant, q *quota) float64 {
 	return math.Exp(-now.Sub(w.spells[0].to).Seconds() / max(120, 20*q.length))
 }
 
-// proof is how long a rate must go well to refute what stands against it.
+// proof returns how many seconds a rate must go well to refute the quotas that speak against it; zero if none does.
 func (w *window) proof(now clock.Instant, x float64) (seconds float64) {
 	for _, q := range [...]*quota{&w.order, &w.rest} {
 		if x > q.low && q.weight*w.fresh(now, q) > .05 {
@@ -226,7 +250,7 @@ func (w *window) proof(now clock.Instant, x float64) (seconds float64) {
 	return seconds
 }
 
-// estimate is the likelier explanation.
+// estimate returns the likelier of the two explanations.
 func (w *window) estimate() Estimate {
 	q := &w.rest
 	if w.order.weight > q.weight {
@@ -235,7 +259,8 @@ func (w *window) estimate() Estimate {
 	return Estimate{Rate: q.low, Most: q.high, Confidence: q.weight, Cause: control.CauseQuota}
 }
 
-// refute drops what is contradicted by a rate that was not refused since an instant.
+// refute drops a quota if much more was admitted over its longest span than it allows. since is when the rate began
+// that was not refused. If the explanation by the Retry-After falls, the Retry-After is a habit.
 func (w *window) refute(t *Tuning, h *history, since, now clock.Instant) {
 	for _, q := range [...]*quota{&w.order, &w.rest} {
 		if q.weight > 0 && now.Sub(since).Seconds() >= q.length && h.between(now.Add(-seconds(q.longest)), now) > t.TooMany*q.high*q.longest+1 {
@@ -245,7 +270,7 @@ func (w *window) refute(t *Tuning, h *history, since, now clock.Instant) {
 	}
 }
 
-// isRound reports whether a person chose the order.
+// isRound reports whether a person is likely to have configured the Retry-After.
 func isRound(order time.Duration) bool {
 	tenths := order.Round(100 * time.Millisecond)
 	if tenths%time.Second != 0 {
