@@ -10,8 +10,8 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// At its floor a law takes a slow host for what it is. How long failures took says nothing of
-// that: only answers move the target.
+// At its floor a law takes a slow host as it is. How long failures took says nothing of that: only responses move the
+// target.
 func TestOnlyAnswersMoveTheTarget(t *testing.T) {
 	for class, moves := range map[outcome.Class]bool{
 		outcome.OK: true, outcome.Of(404, nil): true,

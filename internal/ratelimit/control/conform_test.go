@@ -9,7 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control/controltest"
 )
 
-// Steer has a test of its own.
+// classic are the strategies that are tested here. Steer has a test of its own.
 var classic = map[string]control.Maker{
 	control.NameAIMD: control.AIMD, control.NameGradient: control.Gradient, control.NameFixed: control.Fixed,
 }

@@ -44,7 +44,7 @@ func TestEventTexts(t *testing.T) {
 	}
 }
 
-// Every cause has a sentence of its own and a name that is read back.
+// Every cause has a sentence of its own, and a name that is read back.
 func TestCausesAreNamed(t *testing.T) {
 	seen := map[string]bool{}
 	for c := CauseNone + 1; c < numCauses; c++ {
@@ -62,7 +62,7 @@ func TestCausesAreNamed(t *testing.T) {
 	require.EqualError(t, c.UnmarshalText([]byte("whim")), `unknown cause "whim"`)
 }
 
-// Of whatever figures, a sentence has neither an exponent nor something that is none.
+// Whatever the figures are, a sentence has neither an exponent nor a number that is not finite.
 func TestEventTextOfAnyFigures(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := Event{

@@ -16,7 +16,7 @@ func newTestGradient(t *testing.T, rate float64) *gradient {
 	return newGradient(config(t), Host{Start: rate, Floor: 0.1, Ceiling: 1000})
 }
 
-// second feeds a second of answers from now on, and returns the cause of the last.
+// second feeds a second of responses from now on, and returns the cause of the last one.
 func (g *gradient) second(now clock.Instant, latency time.Duration) (cause Cause) {
 	const n = 10
 	for i := range n + 1 {
@@ -26,7 +26,7 @@ func (g *gradient) second(now clock.Instant, latency time.Duration) (cause Cause
 	return cause
 }
 
-// While answers are prompt the rate grows by its square root a second.
+// While responses are prompt the rate grows by its square root per second.
 func TestGradientGrowsByTheRoot(t *testing.T) {
 	g := newTestGradient(t, 16)
 	require.Equal(t, CauseNone, g.second(0, 100*time.Millisecond))
@@ -36,7 +36,7 @@ func TestGradientGrowsByTheRoot(t *testing.T) {
 	require.Contains(t, g.explain(), "24.47/s")
 }
 
-// As they slow down it shrinks in proportion, to half at once and not further.
+// As responses slow down the rate shrinks in proportion, to half at once and not further.
 func TestGradientShrinksInProportion(t *testing.T) {
 	for _, tc := range []struct {
 		latency time.Duration
@@ -57,7 +57,7 @@ func TestGradientShrinksInProportion(t *testing.T) {
 	require.Equal(t, CauseNone, g.second(clock.Instant(2*time.Second), 10*time.Millisecond), "below the floor")
 }
 
-// A refusal cuts once per congestion, and what was sent before it says nothing new.
+// A refusal cuts once per congestion; outcomes of requests that were sent before it cut no more.
 func TestGradientCutsOnce(t *testing.T) {
 	g := newTestGradient(t, 16)
 	bad := Observation{SentAt: 1, Class: outcome.Throttled, Floor: 0.1, Ceiling: 1000}

@@ -41,7 +41,7 @@ func (c *classic) hear(sentAt clock.Instant, status int, order time.Duration) {
 
 func (c *classic) state() breaker.State { return c.Plan(c.now).State }
 
-// The classic breaker opens at so many failures in a row, where the rate brings them in time.
+// The classic breaker opens after so many failures in a row, if they come in time at the rate.
 func TestBreakerOpensAtFailuresInARow(t *testing.T) {
 	c := newClassic(t, Host{Start: 200, Floor: 0.1, Ceiling: 500})
 	for range c.cfg.Breaker.Consecutive - 1 {
@@ -64,8 +64,8 @@ func TestBreakerOpensAtFailuresInARow(t *testing.T) {
 	require.Equal(t, p.NotBefore, c.Memory(c.now).Held)
 }
 
-// It opens at a share of failures too, once there are enough answers to speak of one,
-// and after closing does not open again because of what is past.
+// The breaker opens at a share of failures too, once there are enough outcomes. After closing, outcomes from before do
+// not open it again.
 func TestBreakerOpensAtAnErrorRate(t *testing.T) {
 	c := newClassic(t, stranger)
 	for i := range c.cfg.Breaker.MinSamples {
@@ -85,8 +85,8 @@ func TestBreakerOpensAtAnErrorRate(t *testing.T) {
 	require.Equal(t, breaker.Closed, c.state())
 }
 
-// While it is half-open one probe is out at a time; the first that fails opens it again,
-// one that is lost frees its slot, and what was sent before says nothing.
+// While the breaker is half-open one probe is in flight at a time. The first that fails opens it again, one that is
+// lost frees its place, and requests that were sent before say nothing.
 func TestBreakerProbes(t *testing.T) {
 	c := newClassic(t, stranger)
 	for range c.cfg.Breaker.Consecutive {
@@ -106,7 +106,7 @@ func TestBreakerProbes(t *testing.T) {
 	require.Equal(t, c.now.Add(c.cfg.Breaker.OpenFor-time.Second), c.Plan(c.now).NotBefore)
 }
 
-// An order to wait is obeyed by the owner and is no failure.
+// A Retry-After is obeyed by the owner and is no failure.
 func TestOrdersDoNotOpenTheBreaker(t *testing.T) {
 	c := newClassic(t, stranger)
 	for range 100 {
@@ -116,7 +116,7 @@ func TestOrdersDoNotOpenTheBreaker(t *testing.T) {
 	require.Zero(t, c.Failures())
 }
 
-// A guarded host that was held stays so, whatever the law.
+// A host that was paused when it was remembered is still paused, whatever the law.
 func TestBreakerIsRemembered(t *testing.T) {
 	for name, maker := range map[string]Maker{NameAIMD: AIMD, NameGradient: Gradient, NameFixed: Fixed} {
 		h := stranger

@@ -219,9 +219,9 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	s.hi = max(s.hi, s.lo*(1+t.Near/4))
 }
 
-// settle makes what window concluded from a refusal that just ended the belief, if it is sure (.9) and exact (to 20 %),
-// and reports whether it did. After a refusal well above lo it does not, if the window would lower lo by more than a
-// tenth.
+// settle makes what window concluded from the refusal that has just ended the belief, if that is sure (.9) and exact (to
+// 20 %), and reports whether it did. After a refusal well above lo it does not believe a window that admits less than
+// nine tenths of lo.
 func (s *Steer) settle() bool {
 	w := &s.win
 	e := w.estimate()

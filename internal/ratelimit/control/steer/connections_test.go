@@ -10,7 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// feed tells the estimator of willing answers with as many in flight each.
+// feed gives the estimator n admitted requests with that many in flight at each.
 func (d *connections) feed(n, inFlight int) {
 	for range n {
 		d.passed(&Sample{Observation: &control.Observation{InFlight: inFlight}})
@@ -21,8 +21,8 @@ func turnedAway(inFlight int) *Sample {
 	return &Sample{Observation: &control.Observation{InFlight: inFlight, Class: outcome.Throttled}}
 }
 
-// Refusals with the same number in flight, and seldom that many well, are a bound on
-// connections; it is asked anew after a while.
+// Refusals with the same number in flight, while that many are seldom admitted, are a bound on connections. The bound
+// ends after a while.
 func TestConnectionLimit(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -56,7 +56,7 @@ func TestConnectionLimit(t *testing.T) {
 	}
 }
 
-// Refused with fewer in flight than the bound allows, it was no such bound.
+// A refusal with fewer in flight than the bound allows shows that there was no such bound.
 func TestConnectionLimitIsDoubted(t *testing.T) {
 	var d connections
 	for range sameCount {

@@ -17,7 +17,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// rig is a steer whose host the test makes up, on a clock that the test moves.
+// rig is a steer whose host the test plays, on a clock that the test moves.
 type rig struct {
 	*Steer
 	t    *testing.T
@@ -31,7 +31,7 @@ func newRig(t *testing.T, h control.Host) *rig {
 	return &rig{Steer: newSteer(&DefaultTuning, controltest.Config(), 0, h), t: t, w: controltest.Window(), host: h, told: map[control.Cause]bool{}}
 }
 
-// hear tells of an answer, now, to a request that was sent at an instant.
+// hear tells the steer the outcome, now, of a request that was sent at an instant.
 func (r *rig) hear(sent clock.Instant, status int, order time.Duration) {
 	r.Observe(r.now, control.Observation{
 		SentAt: sent, Class: outcome.Of(status, nil), Forbidden: outcome.Forbidden(status), Latency: r.now.Sub(sent),
@@ -39,7 +39,7 @@ func (r *rig) hear(sent clock.Instant, status int, order time.Duration) {
 	})
 }
 
-// ask waits until the plan lets a request out, sends it, and tells its answer a tenth of a second later.
+// ask waits until the plan grants a request, sends it, and tells its outcome a tenth of a second later.
 func (r *rig) ask(status int) {
 	p := r.Plan(r.now)
 	r.now = max(p.NotBefore, r.now.Add(seconds(1/p.Rate)-100*time.Millisecond), r.now)
@@ -49,14 +49,15 @@ func (r *rig) ask(status int) {
 	r.hear(sent, status, 0)
 }
 
-// run asks for so long.
+// run sends requests for so long.
 func (r *rig) run(d time.Duration, status int) {
 	for end := r.now.Add(d); r.now < end; {
 		r.ask(status)
 	}
 }
 
-// meet asks a model for a minute, and for some more of which it counts what was admitted and what was not.
+// meet sends requests to a model for a minute, and then for some more, of which it counts what was admitted and what
+// was not.
 func (r *rig) meet(m model, d time.Duration) (admitted, refused int) {
 	const latency = 20 * time.Millisecond
 	for end := clock.Instant(time.Minute + d); r.now < end; {
@@ -82,7 +83,7 @@ func (r *rig) meet(m model, d time.Duration) (admitted, refused int) {
 	return admitted, refused
 }
 
-// unavailable answers 503 where a model refuses.
+// unavailable returns a model that answers 503 where m refuses.
 func unavailable(m model) model {
 	return func(at clock.Instant, inFlight int) reply {
 		r := m(at, inFlight)
@@ -93,7 +94,7 @@ func unavailable(m model) model {
 	}
 }
 
-// away fails all requests between two instants.
+// away returns a model that fails all requests between two instants.
 func away(m model, from, to time.Duration, as outcome.Class) model {
 	return func(at clock.Instant, inFlight int) reply {
 		if at > clock.Instant(from) && at < clock.Instant(to) {
@@ -103,7 +104,7 @@ func away(m model, from, to time.Duration, as outcome.Class) model {
 	}
 }
 
-// Each kind of limit is found, an outage teaches nothing, and failures at random do not slow.
+// Each kind of limit is found, an outage teaches nothing, and random failures do not slow the rate.
 func TestLimitsAreFound(t *testing.T) {
 	t.Parallel()
 	open := func(clock.Instant, int) reply { return reply{} }
@@ -138,7 +139,7 @@ func TestLimitsAreFound(t *testing.T) {
 	}
 }
 
-// Nothing goes out while an order to wait runs, and one request does when it is over.
+// Nothing is sent before the end of a Retry-After, and one request is sent right after it.
 func TestOrderIsKept(t *testing.T) {
 	for _, status := range []int{429, 503} {
 		r := newRig(t, controltest.Stranger)
@@ -160,7 +161,7 @@ func TestOrderIsKept(t *testing.T) {
 	}
 }
 
-// What was sent before a pause began neither ends nor prolongs it, and is no second refusal.
+// A request that was sent before a pause began neither ends nor prolongs the pause, and is no second refusal.
 func TestAnswersOfBeforeARefusal(t *testing.T) {
 	r := newRig(t, controltest.Stranger)
 	r.run(8*time.Second, 200)
@@ -176,7 +177,7 @@ func TestAnswersOfBeforeARefusal(t *testing.T) {
 	require.Equal(t, number, r.event.Number)
 }
 
-// Pages that are not there, or not for everyone, say nothing of the rate.
+// Pages that do not exist, or that only some users may see, say nothing of the rate.
 func TestPagesThatAreMissingDoNotSlow(t *testing.T) {
 	want := newRig(t, controltest.Stranger)
 	want.run(6*time.Second, 200)
@@ -188,8 +189,8 @@ func TestPagesThatAreMissingDoNotSlow(t *testing.T) {
 	}
 }
 
-// A bound of the owner is no knowledge of the host: the search goes on when it is raised, and a lower one
-// holds at once.
+// A bound of the owner is no knowledge of the host: when it is raised the search goes on, and a lower one holds at
+// once.
 func TestBoundsOfTheOwner(t *testing.T) {
 	h := controltest.Stranger
 	h.Ceiling = 10
@@ -206,7 +207,7 @@ func TestBoundsOfTheOwner(t *testing.T) {
 	require.LessOrEqual(t, r.Plan(r.now).Rate, 5.0)
 }
 
-// What is remembered is gone back to, from a quarter of it.
+// The way back to a remembered rate begins at a quarter of it.
 func TestRecall(t *testing.T) {
 	h := controltest.Stranger
 	h.Memory = control.Memory{Rate: 40}
@@ -221,7 +222,7 @@ func TestRecall(t *testing.T) {
 	require.Equal(t, clock.Instant(time.Minute), p.NotBefore)
 }
 
-// No call of the ordinary course allocates.
+// No call allocates while no event happens.
 func TestNoAllocations(t *testing.T) {
 	r := newRig(t, controltest.Stranger)
 	r.run(30*time.Second, 200)
@@ -230,7 +231,7 @@ func TestNoAllocations(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, func() { r.ask(200) }))
 }
 
-// BenchmarkRequest is a request's share of the host's lock: Plan, Sent and Observe.
+// BenchmarkRequest measures a request's share of the time under the host's lock: Plan, Sent and Observe.
 func BenchmarkRequest(b *testing.B) {
 	for _, refused := range []bool{false, true} {
 		b.Run(map[bool]string{false: "never refused", true: "refused before"}[refused], func(b *testing.B) {
@@ -260,7 +261,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// Where a few URLs wait there is no experiment, since none would tell anything; many are as good as not told.
+// Where few URLs wait no faster rate is tried, since they could tell nothing. Many are as good as no call of SetDemand.
 func TestDemandBoundsExperiments(t *testing.T) {
 	meet := func(urls int) (rate float64, probed bool) {
 		h := controltest.Stranger
@@ -294,8 +295,8 @@ func TestDemandBoundsExperiments(t *testing.T) {
 	require.True(t, probed)
 }
 
-// A long refusal of a rate well above what is proven is no outage, and says nothing against what is proven: a block after a
-// bold step would look like a window of a slow host.
+// A long refusal of a rate well above what is proven is no outage, and says nothing against what is proven: a block
+// after a bold step would look like a window of a slow host.
 func TestProvenRateOutlastsBoldStep(t *testing.T) {
 	for _, tc := range []struct {
 		rate float64

@@ -16,7 +16,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// reply is what a model of a server answers.
+// reply is how a model of a server answers a request.
 type reply struct {
 	class   outcome.Class
 	order   time.Duration
@@ -26,12 +26,12 @@ type reply struct {
 	forbidden bool // 403
 }
 
-// model is a server: it is asked in the order of time.
+// model is a server. It is called in the order of time.
 type model func(at clock.Instant, inFlight int) reply
 
 func refusal(order time.Duration) reply { return reply{class: outcome.Throttled, order: order} }
 
-// bucket refills so many a second. Its order is always the same.
+// bucket returns a token bucket that refills at a rate per second. Its Retry-After is always the same.
 func bucket(rate, burst float64, order time.Duration) model {
 	left, last := burst, clock.Instant(0)
 	return func(at clock.Instant, _ int) reply {
@@ -44,14 +44,14 @@ func bucket(rate, burst float64, order time.Duration) model {
 	}
 }
 
-// wholeRest is an order to wait for the rest, in whole seconds.
+// wholeRest returns a Retry-After of the rest of a window, in whole seconds.
 func wholeRest(rest time.Duration) time.Duration {
 	return (rest + time.Second - 1).Truncate(time.Second)
 }
 
 func silent(time.Duration) time.Duration { return 0 }
 
-// fixed counts n in each span on the clock; told says so in each answer.
+// fixed returns a counter of n requests in each span of the clock; with told its responses tell the quota.
 func fixed(n int, span time.Duration, order func(time.Duration) time.Duration, told bool) model {
 	const phase = 3 * time.Second
 	count, in := 0, int64(-1)
@@ -71,7 +71,8 @@ func fixed(n int, span time.Duration, order func(time.Duration) time.Duration, t
 	}
 }
 
-// logged counts n in any span. If it counts what it refuses too, it orders to wait for the whole span.
+// logged returns a counter of n requests in any span. If it counts refused requests too, its Retry-After is the whole
+// span.
 func logged(n int, span time.Duration, order func(time.Duration) time.Duration, refused bool) model {
 	var log []clock.Instant
 	return func(at clock.Instant, _ int) reply {
@@ -89,7 +90,7 @@ func logged(n int, span time.Duration, order func(time.Duration) time.Duration, 
 	}
 }
 
-// gcra is a bucket that tells what is left, and when it is full again in whole seconds.
+// gcra returns a bucket whose responses tell what is left, and in whole seconds when it is full again.
 func gcra(rate float64, burst int) model {
 	m, tat := bucket(rate, float64(burst), time.Second), clock.Instant(0)
 	return func(at clock.Instant, n int) reply {
@@ -103,7 +104,7 @@ func gcra(rate float64, burst int) model {
 	}
 }
 
-// workers make a page each in a time, one after the other, and refuse nothing.
+// workers returns n workers that make pages in turn, each of which takes that time, and refuse nothing.
 func workers(n int, page time.Duration) model {
 	free := make([]clock.Instant, n)
 	return func(at clock.Instant, _ int) reply {
@@ -113,7 +114,7 @@ func workers(n int, page time.Duration) model {
 	}
 }
 
-// connectionLimit admits so many at once, for a time each.
+// connectionLimit returns a server that admits n requests at once, each of which takes that time.
 func connectionLimit(n int, page time.Duration) model {
 	var ends []clock.Instant
 	return func(at clock.Instant, _ int) reply {
@@ -126,7 +127,7 @@ func connectionLimit(n int, page time.Duration) model {
 	}
 }
 
-// flaky fails one in ten, whatever the rate.
+// flaky returns a server that fails one request in ten, whatever the rate.
 func flaky() model {
 	n := 0
 	return func(clock.Instant, int) reply {
@@ -137,7 +138,8 @@ func flaky() model {
 	}
 }
 
-// evasive answers 403 to who asks more than n times in a second of its clock, until silent for a while.
+// evasive returns a server that answers 403 to a client of more than n requests in a second of its clock, until the
+// client is silent for span.
 func evasive(n int, span time.Duration) model {
 	count, in, last := 0, int64(-1), never
 	blocked := false
@@ -155,7 +157,7 @@ func evasive(n int, span time.Duration) model {
 	}
 }
 
-// panel is every estimator, each of which sees the same samples and no other.
+// panel holds every estimator. Each sees the same samples, and none sees the others.
 type panel struct {
 	history     history
 	refill      refill
@@ -169,7 +171,7 @@ type panel struct {
 	cycle       Estimate // of refill, at the last refusal
 }
 
-// see reports whether the host blocks.
+// see shows a sample to all, and reports whether the host blocks.
 func (p *panel) see(x *Sample) (blocked bool) {
 	bad := x.Class.Overload() && !x.ordered()
 	switch {
@@ -198,7 +200,7 @@ func (p *panel) see(x *Sample) (blocked bool) {
 	return blocked
 }
 
-// estimates are what each says at an instant.
+// estimates returns what each concludes at an instant.
 func (p *panel) estimates(now clock.Instant) map[string]Estimate {
 	return map[string]Estimate{
 		"refill": p.cycle, "block": p.block.estimate(p.blockedAt), "health": healthSays(&p.health),
@@ -207,8 +209,8 @@ func (p *panel) estimates(now clock.Instant) map[string]Estimate {
 	}
 }
 
-// sender asks a model as a simple client would: ever faster until it is refused, then, when a trial
-// succeeded, 20 to 40 % faster than was admitted since the last refusal.
+// sender sends requests to a model as a simple client does: ever faster until one is refused, and when a trial has
+// succeeded, at 20 to 40 % more than was admitted since the last refusal.
 type sender struct {
 	*panel
 	rate    float64
@@ -224,7 +226,7 @@ type sender struct {
 	blocked bool
 }
 
-// claimed is the confidence of an explanation that stands after one event; two that agree are beyond .9.
+// claimed is the confidence of an explanation that stands after one event; two events that agree give more than .9.
 const claimed = .6
 
 const way = 20 * time.Millisecond
@@ -263,7 +265,7 @@ func (s *sender) answer(x Sample) {
 	}
 }
 
-// run asks a model for some time, at most so many times a second.
+// run sends requests to a model for some time, at most so many per second.
 func (s *sender) run(m model, d time.Duration, most float64) {
 	s.panel = &panel{hint: hint{askedAt: never}, block: block{since: never}}
 	s.rate = 1
@@ -356,8 +358,8 @@ func TestEstimatorsTellCausesApart(t *testing.T) {
 	t.Log("requests per second or at once (confidence):\n" + table.String())
 }
 
-// healthSays is the rate that an experiment tries, or that failures have nothing to do with the rate: the surer the
-// more there were that led to no event.
+// healthSays returns the rate that an experiment tries, or that failures do not depend on the rate: the more failures
+// led to no event, the surer it is.
 func healthSays(h *health) Estimate {
 	if h.test != nil {
 		return Estimate{Rate: h.test.rate, Most: h.test.failed, Cause: control.CauseFailures}

@@ -14,7 +14,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
-// told gives a quota what an answer says.
+// told gives the hint a quota of 100 as a response tells it.
 func (q *hint) told(now clock.Instant, remaining int64, reset time.Duration, inFlight int) {
 	q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: now, Quota: header.Quota{Limit: 100, Remaining: remaining, Reset: reset}, InFlight: inFlight}, At: now})
 }
@@ -44,7 +44,7 @@ func TestQuotaIsSpreadEvenly(t *testing.T) {
 	}
 }
 
-// An answer that says nothing, or of a quota that is over, changes nothing.
+// A response that tells no quota, or one that is over, changes nothing.
 func TestNoQuota(t *testing.T) {
 	var q hint
 	q.told(0, 5, 0, 1)
@@ -52,8 +52,8 @@ func TestNoQuota(t *testing.T) {
 	require.Equal(t, hint{}, q)
 }
 
-// Whole seconds are rounded up each time: the first word on a window's end is kept, and
-// a new window is recognised by having more left.
+// Resets are rounded up to whole seconds: the first one that is told of a window is kept. A new window shows in that
+// more is left.
 func TestResetIsKept(t *testing.T) {
 	var q hint
 	q.told(0, 50, 10*time.Second, 1)
@@ -63,8 +63,8 @@ func TestResetIsKept(t *testing.T) {
 	require.Equal(t, clock.Instant(19900*time.Millisecond), q.reset)
 }
 
-// A window that slides tells of an end that moves on before it is reached. It gives back
-// all the time what spreading the rest would wait for, so it is paced by its length.
+// A window that slides tells a reset that moves on before it comes. It gives requests back all the time, which
+// spreading the rest would wait for, so it is paced by its length.
 func TestSlidingQuota(t *testing.T) {
 	var q hint
 	const limit, window = 100, 10 * time.Second
@@ -99,8 +99,8 @@ func TestSlidingQuota(t *testing.T) {
 	require.Zero(t, q.pace, "whole at the reset: it does not slide")
 }
 
-// One that tells when its oldest request leaves the window is not whole at that reset, the second time where little is
-// left, else time and again. The longest reset it told was that of the window.
+// A quota whose reset is when its oldest request leaves the window is not whole then: it slides, after two resets with
+// little left, else after three. The longest reset that was told is the window.
 func TestQuotaResetOfOneRequest(t *testing.T) {
 	const limit, window = 100, 10 * time.Second
 	for left, misses := range map[int64]int{5: slides - 1, 60: slides} {
@@ -116,7 +116,7 @@ func TestQuotaResetOfOneRequest(t *testing.T) {
 	}
 }
 
-// A counter that slides in whole seconds turns before the reset as its client reckons it, and has little left then.
+// A counter that slides in whole seconds has its reset earlier than the client reckons, and has little left then.
 func TestQuotaTurnsEarly(t *testing.T) {
 	var q hint
 	q.told(0, 99, time.Minute, 1)
@@ -133,9 +133,9 @@ func TestQuotaTurnsEarly(t *testing.T) {
 	}
 }
 
-// A window of a second that slides is told by whole seconds, so that its end is never seen to
-// move on, and there may be no moment at which nothing is in flight. What tells are requests
-// that are sent after a reset, or that find more left than before: the quota is not whole.
+// A sliding window of a second is told in whole seconds, so that its end never seems to move on, and there may be no
+// moment without requests in flight. Requests that are sent after a reset, or find more left than before, show that the
+// quota is not whole.
 func TestShortQuotaSlides(t *testing.T) {
 	const latency, window = 200 * time.Millisecond, time.Second
 	for name, remaining := range map[string]func(i int64) int64{
@@ -155,8 +155,8 @@ func TestShortQuotaSlides(t *testing.T) {
 	}
 }
 
-// counter is a fixed window that says what it counts. The best is what of several quotas
-// a header parser would return: the one with the fewest left per second.
+// counter is a fixed window that tells what it counts. Of several quotas, best is the one that a header parser would
+// return: that with the fewest left per second.
 type counter struct {
 	max  int64
 	span time.Duration
@@ -175,8 +175,8 @@ func (c *counter) count(at clock.Instant) (q header.Quota, over bool) {
 	}, c.used > c.max
 }
 
-// One that begins anew each second is whole then, to who sends that much later, though answers
-// arrive in another order, of requests that were on their way at the reset too.
+// A quota that begins anew each second is whole for a client that sends that much later, though responses come in
+// another order, some of them to requests that were in flight at the reset.
 func TestShortQuotaEnds(t *testing.T) {
 	for _, overtaken := range []time.Duration{0, 30 * time.Millisecond, 250 * time.Millisecond} {
 		var q hint
@@ -204,7 +204,7 @@ func TestShortQuotaEnds(t *testing.T) {
 	}
 }
 
-// Whatever an answer says, no more goes out before the reset than it said were left.
+// Whatever a response tells, no more requests are sent before the reset than it said were left.
 func TestQuotaLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q hint

@@ -16,7 +16,7 @@ func at(sec int64) clock.Instant { return clock.Instant(sec) * clock.Instant(tim
 // naive counts per second and forgets nothing.
 type naive map[int64]int
 
-// in is what was counted in seconds from the first up to the second, exclusive.
+// in returns what was counted from the first second up to the second, exclusive.
 func (n naive) in(from, to int64) float64 {
 	sum := 0
 	for sec, count := range n {
@@ -31,9 +31,8 @@ func floorTo(sec, w int64) int64 { return sec / w * w }
 
 func ceilTo(sec, w int64) int64 { return (sec + w - 1) / w * w }
 
-// Whatever is counted, in whatever order and with whatever gaps: a span is measured to
-// within the slots at its ends, and these are a second wide near the present, and never
-// wider than a thirtieth of what the rings reach.
+// Whatever is counted, in whatever order and with whatever gaps: a span is measured exactly but for the slots at its
+// ends. These are a second wide near the present, and never wider than a thirtieth of what the rings reach.
 func historyLaw(t *rapid.T) {
 	var h history
 	all, newest := naive{}, int64(0)
@@ -74,7 +73,7 @@ func TestHistoryLaw(t *testing.T) { rapid.Check(t, historyLaw) }
 
 func FuzzHistoryLaw(f *testing.F) { f.Fuzz(rapid.MakeFuzz(historyLaw)) }
 
-// A slot that a span begins in counts in proportion; the one it ends in counts whole.
+// The slot in which a span begins counts in proportion; the one in which it ends counts whole.
 func TestPartsOfASlot(t *testing.T) {
 	var h history
 	for range 8 {
@@ -90,7 +89,7 @@ func TestPartsOfASlot(t *testing.T) {
 	require.InDelta(t, 16, h.between(-at(100), at(12)), 1e-9, "nothing was sent before the epoch")
 }
 
-// What has left a ring counts in the coarser ones, and then nowhere.
+// What has left a ring counts in the coarser ones, and at last nowhere.
 func TestHistoryForgets(t *testing.T) {
 	var h history
 	h.add(at(0))
@@ -114,7 +113,7 @@ func TestHistoryForgets(t *testing.T) {
 	require.Zero(t, h.between(0, at(int64(h.newest))+1))
 }
 
-// A slot holds no more than it can, and does not begin again from zero.
+// A full slot stays full, and does not begin again from zero.
 func TestHistorySaturates(t *testing.T) {
 	var h history
 	for range math.MaxUint16 + 10 {
@@ -123,7 +122,7 @@ func TestHistorySaturates(t *testing.T) {
 	require.InDelta(t, math.MaxUint16, h.between(at(5), at(6)), 1e-9)
 }
 
-// A window of any length that the rings reach is measured to a few parts in a hundred.
+// A window of any length that the rings reach is measured to a few hundredths.
 func TestWindowsAreMeasured(t *testing.T) {
 	const rps = 20
 	var h history
@@ -136,7 +135,7 @@ func TestWindowsAreMeasured(t *testing.T) {
 	}
 }
 
-// A slot counts on beyond its byte, up to what two hold, and is empty when it comes again.
+// A slot counts on beyond its byte, up to what two bytes hold, and is empty when it is used again.
 func TestHistoryCountsInTwoBytes(t *testing.T) {
 	var h history
 	for n := 1; n <= 70_000; n++ {

@@ -14,7 +14,7 @@ var (
 	eventNames = [events]string{"refused", "bounded", "raised", "promising", "settled", "returning", "restarted"}
 )
 
-// drawing is the machine as text, a line for each change of mode.
+// drawing returns the table as text, a line for each change of mode.
 func drawing() string {
 	var b strings.Builder
 	for m := range modes {
@@ -33,8 +33,8 @@ func drawing() string {
 	return b.String()
 }
 
-// Whatever happens in whatever mode leads to a mode that can be left, a refusal always ends in a pause,
-// and the documentation has the drawing of the table.
+// Whatever happens in whatever mode leads to a mode that can be left, a refusal always begins a pause, and the
+// documentation shows the table.
 func TestModes(t *testing.T) {
 	reached, todo := map[Mode]bool{Search: true}, []Mode{Search}
 	for len(todo) > 0 {

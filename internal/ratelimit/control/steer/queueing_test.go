@@ -10,7 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// served gives a queueing so many seconds of answers at a rate, each of which took so long.
+// served gives a queueing so many seconds of responses at a rate, each of which took so long.
 func (q *queueing) served(from clock.Instant, seconds int, rate float64, latency time.Duration) (now clock.Instant, causes []control.Cause) {
 	for now = from; now < from.Add(time.Duration(seconds)*time.Second); now = now.Add(time.Duration(1e9 / rate)) {
 		if c := q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{Latency: latency}, At: now, Rate: rate, Mode: Cruise}); c != 0 {
@@ -20,7 +20,7 @@ func (q *queueing) served(from clock.Instant, seconds int, rate float64, latency
 	return now, causes
 }
 
-// What a host gets done while answers wait is its capacity, and that is kept to until it is long ago.
+// What a host completes while responses wait is its capacity, and bounds the rate until the queue is long ago.
 func TestQueueBoundsTheRate(t *testing.T) {
 	var q queueing
 	now, causes := q.served(0, 20, 40, 100*time.Millisecond)
@@ -37,7 +37,7 @@ func TestQueueBoundsTheRate(t *testing.T) {
 	require.Greater(t, q.estimate().Rate, 1.2*before, "nothing waits any more")
 }
 
-// What does not get better at half the rate has nothing to do with it: it is usual from then on.
+// Latencies that do not fall at half the rate do not depend on it, and are usual from then on.
 func TestSlowerPagesAreNoQueue(t *testing.T) {
 	var q queueing
 	now, _ := q.served(0, 20, 40, 100*time.Millisecond)
@@ -46,7 +46,7 @@ func TestSlowerPagesAreNoQueue(t *testing.T) {
 	require.Zero(t, q.estimate())
 }
 
-// A near host whose answers take three times a millisecond for one has no queue.
+// A near host whose responses take three times a millisecond in place of one has no queue.
 func TestLatencyHasAFloor(t *testing.T) {
 	var q queueing
 	now, _ := q.served(0, 20, 40, time.Millisecond)

@@ -7,10 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mostFields bounds the state: who reads the package has to keep all of it in mind.
+// mostFields bounds the number of fields of the state: a reader of the package has to keep all of them in mind.
 const mostFields = 141
 
-// What is kept of a host is few fields over all parts. The constants, which are shared, are none.
+// The state of a host has few fields over all parts. The constants do not count, since all hosts share them.
 func TestStateIsSmall(t *testing.T) {
 	counted := map[reflect.Type]int{}
 	var count func(reflect.Type)
@@ -40,7 +40,7 @@ func TestStateIsSmall(t *testing.T) {
 	require.LessOrEqual(t, sum, mostFields)
 }
 
-// isPart reports whether a field is one of the parts, whose own fields count.
+// isPart reports whether a field is one of the parts, whose own fields are counted.
 func isPart(of reflect.Type) bool {
 	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Array {
 		of = of.Elem()

@@ -11,7 +11,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// busy asks whether two fifths of the rate were used in the last seconds.
+// A rate is used if more than two fifths of it were sent in the last seconds.
 func TestBusy(t *testing.T) {
 	for _, tc := range []struct {
 		every time.Duration
@@ -37,7 +37,7 @@ func TestBusy(t *testing.T) {
 	require.Equal(t, uint16(math.MaxUint16), f.sent[7%busySpan])
 }
 
-// The seconds that are looked at are the last ones, whatever the gaps.
+// The seconds that count are the last ones, whatever the gaps.
 func TestBusyLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var f usage
@@ -56,8 +56,8 @@ func TestBusyLaw(t *testing.T) {
 	})
 }
 
-// A grant that comes late for want of processors is made up for, by a little and soon; one
-// that comes seconds late had nothing to send.
+// A grant that comes late because the machine is busy is made up for, soon and by a little. One that comes seconds late
+// had nothing to send.
 func TestMissedRequestsAreMadeUpFor(t *testing.T) {
 	const rate = 20 // 50 ms apart
 	for _, tc := range []struct {

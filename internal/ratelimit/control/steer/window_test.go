@@ -11,7 +11,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// seen is a window and its history as samples made them.
+// seen is a window and the history that samples made.
 type seen struct {
 	window
 	history
@@ -26,14 +26,13 @@ func (s *seen) asked(n int, from, to float64) {
 	}
 }
 
-// refused is turned away at a second with an order, at a rate.
+// refused refuses a request at a second, with a Retry-After, at a rate.
 func (s *seen) refused(at float64, order time.Duration, rate float64) {
 	sent := clock.Instant(at * 1e9)
 	s.window.observe(&s.history, &Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: sent, Class: outcome.Throttled, RetryAfter: order}, At: sent, Rate: rate})
 }
 
-// One refusal bounds the rate of the window it was the rest of; a second one, after as much again, makes
-// that sure.
+// One refusal bounds the rate of the window whose rest it was; a second one, after as much again, makes that sure.
 func TestRestOfAWindow(t *testing.T) {
 	var s seen
 	s.asked(600, 0, 12)
@@ -55,7 +54,8 @@ func TestRestOfAWindow(t *testing.T) {
 	require.Zero(t, p)
 }
 
-// An order that comes though far more was admitted in as long is a habit and no window, for good.
+// A Retry-After that comes though much more was admitted in as long is a habit of the host and no window's length, from
+// then on.
 func TestOrderOfHabit(t *testing.T) {
 	var s seen
 	s.asked(60, 0, 6)
@@ -71,7 +71,7 @@ func TestOrderOfHabit(t *testing.T) {
 	require.Zero(t, s.order)
 }
 
-// A rate that goes well for as long as a window refutes it.
+// A rate that goes well for as long as a window refutes the window.
 func TestWindowIsRefuted(t *testing.T) {
 	var s seen
 	s.asked(60, 0, 6)
