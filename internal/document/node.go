@@ -1,12 +1,12 @@
-// Package document reads YAML and JSON into one kind of tree, in which every part has its
-// line, and helps to say what is wrong with it.
+// Package document reads YAML and JSON into the same kind of tree, in which every part has its line number, and helps
+// to say what is wrong with it.
 //
-// A scalar is kept as it was written: the setting that it is for decides what the text means, not the syntax. Keys
-// stay in their order, equal ones included, so that a reader can report them ([Node.Unique]). YAML aliases and tags
-// are refused and nesting is bounded, so that a small document cannot unfold into a large tree.
+// A scalar is kept as it was written: the setting decides what the text means, not the syntax. Keys keep their order,
+// including repeated ones, so that a reader can report those ([Node.Unique]). YAML aliases and tags are rejected and
+// nesting is bounded, so that a small document cannot expand to a large tree.
 //
-// [ParseBool], [ParseInt] and [ParseFloat] read values with errors that say what to write instead, and
-// package spelling guesses which name was meant. All is plain values and pure functions.
+// [ParseBool], [ParseInt] and [ParseFloat] parse values, with errors that say what to write instead, and package
+// spelling guesses which name was meant. Everything is plain values and pure functions.
 package document
 
 import (
@@ -23,25 +23,25 @@ import (
 type Node struct {
 	Kind  Kind
 	Line  int     // from 1; zero: not known
-	Text  string  // of a scalar: the text without quotes, the number or switch as written
-	Keys  []Entry // of a map, in order, equal ones included
-	Items []Node  // of a list
+	Text  string  // for a scalar: the text without quotes, or the number or boolean as written
+	Keys  []Entry // for a map, in order, including repeated keys
+	Items []Node  // for a list
 }
 
 // Entry is one key of a map and its value.
 type Entry struct {
 	Key   string
-	Line  int // of the key
+	Line  int // line of the key
 	Value Node
 }
 
-// Kind is what a Node is. The zero Kind is [Null].
+// Kind is the kind of a Node. The zero Kind is [Null].
 type Kind uint8
 
 // The kinds of nodes. YAML has [Scalar] for all that is not quoted; JSON has the other three.
 const (
 	Null   Kind = iota // nothing written, or null
-	Scalar             // a single value of which the format does not say the type
+	Scalar             // a single value whose type the format does not say
 	String             // a text
 	Number             // a number
 	Bool               // true or false
@@ -56,7 +56,7 @@ func (k Kind) String() string {
 // Single reports whether the node is a single value, of any type.
 func (n Node) Single() bool { return n.Kind >= Scalar && n.Kind <= Bool }
 
-// Unique is the first entry of each key; repeated is called for every later one, with the first.
+// Unique returns the first entry of each key. It calls repeated for every later one, together with the first.
 func (n Node) Unique(repeated func(first, again Entry)) []Entry {
 	first := make(map[string]Entry, len(n.Keys))
 	keys := make([]Entry, 0, len(n.Keys))
@@ -71,7 +71,7 @@ func (n Node) Unique(repeated func(first, again Entry)) []Entry {
 	return keys
 }
 
-// Join puts a key below a path, which is "" at the top.
+// Join appends a key to a path, which is "" for the root.
 func Join(path, key string) string {
 	if path == "" {
 		return key
@@ -79,10 +79,10 @@ func Join(path, key string) string {
 	return path + "." + key
 }
 
-// Item is the path of an item of a list, counted from 0 as in most query languages.
+// Item returns the path of an item of a list, counted from 0 as in most query languages.
 func Item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// Snake is a key of a JSON document as YAML has it: MaxDelayMs is max_delay_ms.
+// Snake converts a key of a JSON document to the form that YAML documents use: MaxDelayMs becomes max_delay_ms.
 func Snake(key string) string {
 	var b strings.Builder
 	for i, r := range key {
@@ -94,10 +94,10 @@ func Snake(key string) string {
 	return strings.ToLower(b.String())
 }
 
-// QuoteMax is how much of a wrong value a message repeats: enough to recognise it.
+// QuoteMax is how many bytes of a wrong value a message repeats, so that it can be recognized.
 const QuoteMax = 60
 
-// Quote shows a wrong value. Numbers stand as they are, so that messages read easily.
+// Quote formats a wrong value for a message. Numbers have no quotes, so that messages are easy to read.
 func Quote(s string) string {
 	if len(s) > QuoteMax {
 		return strconv.Quote(s[:QuoteMax]) + "..."
@@ -108,7 +108,7 @@ func Quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// QuoteKey keeps a key that is no name from garbling the path it stands in.
+// QuoteKey quotes a key that would garble a path; others it returns unchanged.
 func QuoteKey(key string) string {
 	if key == "" || len(key) > QuoteMax || !utf8.ValidString(key) || strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsGraphic(r) }) {
 		return Quote(key)
@@ -116,7 +116,7 @@ func QuoteKey(key string) string {
 	return key
 }
 
-// Clip shortens a name that goes into a message.
+// Clip shortens a name for a message.
 func Clip(s string) string {
 	if len(s) > QuoteMax {
 		return s[:QuoteMax] + "..."
@@ -124,10 +124,10 @@ func Clip(s string) string {
 	return s
 }
 
-// SyntaxError is a document that is not YAML or JSON, or has what no document needs.
+// SyntaxError is the error about a document that is not valid YAML or JSON, or that uses a rejected feature.
 type SyntaxError struct {
-	Line int    // zero: not known
-	Text string // the predicate of a sentence: "is not JSON: …"
+	Line int    // zero means unknown
+	Text string // the predicate of a sentence, such as "is not JSON: …"
 }
 
 func (e *SyntaxError) Error() string {
@@ -137,10 +137,10 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("the document %s [line %d]", e.Text, e.Line)
 }
 
-// The functions below read a value as it is written. want finishes "give …": what a right
-// value looks like. No error says where the value is; the caller knows.
+// The functions below parse a value as it is written. want completes "give …": it describes a correct value. No error
+// says where the value is, which the caller knows.
 
-// ParseBool also takes what people write into files and environment variables.
+// ParseBool parses a boolean. It also accepts the spellings that people use in files and environment variables.
 func ParseBool(text, want string) (bool, error) {
 	switch strings.ToLower(text) {
 	case "true", "yes", "on", "1":
@@ -151,7 +151,7 @@ func ParseBool(text, want string) (bool, error) {
 	return false, fmt.Errorf("%s is neither; give %s", Quote(text), want)
 }
 
-// ParseInt reads decimal only, because 010 would be eight otherwise. Underscores may stand between digits.
+// ParseInt parses a decimal number only, because 010 would otherwise be eight. Underscores may separate digits.
 func ParseInt(text, want string) (int64, error) {
 	n, err := strconv.ParseInt(Ungroup(text), 10, 64)
 	switch {
@@ -163,7 +163,8 @@ func ParseInt(text, want string) (int64, error) {
 	return n, nil
 }
 
-// ParseFloat refuses NaN, the infinities and hexadecimal: the first two pass every comparison or none.
+// ParseFloat parses a number. It rejects NaN, infinities and hexadecimal numbers: NaN and infinities pass no comparison
+// or every one.
 func ParseFloat(text, want string) (float64, error) {
 	x, err := strconv.ParseFloat(Ungroup(text), 64)
 	switch {
@@ -175,7 +176,7 @@ func ParseFloat(text, want string) (float64, error) {
 	return x + 0, nil // -0 becomes 0, which prints without a sign
 }
 
-// Ungroup drops underscores that stand between two digits, as in 10_000_000.
+// Ungroup removes underscores between two digits, as in 10_000_000.
 func Ungroup(s string) string {
 	if !strings.Contains(s, "_") {
 		return s
@@ -191,7 +192,7 @@ func Ungroup(s string) string {
 	return b.String()
 }
 
-// Problems are what is wrong with a document, each an error of its own.
+// Problems lists what is wrong with a document, each as an error of its own.
 type Problems[P error] []P
 
 func (ps Problems[P]) Error() string {

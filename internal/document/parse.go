@@ -14,25 +14,25 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// MaxDepth is how deep a document may nest. None of ours has more than a handful of levels;
-// the rest is room for a mistake to be reported where it is.
+// MaxDepth is how many levels a document may nest. Our documents have only a handful of levels; the rest is room so
+// that a mistake can be reported where it is.
 const MaxDepth = 32
 
 func tooDeep(line int) error {
 	return &SyntaxError{line, fmt.Sprintf("is nested more than %d levels deep", MaxDepth)}
 }
 
-// The marks that some editors put before a text.
+// Byte order marks that some editors put before a text.
 const (
 	markUTF8    = "\ufeff"
 	markUTF16LE = "\xff\xfe"
 	markUTF16BE = "\xfe\xff"
 )
 
-// Parse reads a document. The ending of its name chooses the format, and without a telling one the first character
-// does: JSON here starts with a brace. A document without anything in it is null. Every error is a [*SyntaxError].
+// Parse reads a document. The ending of its name chooses the format; if the ending says nothing, the first character
+// does: our JSON documents begin with a brace. An empty document is null. Every error is a [*SyntaxError].
 func Parse(name string, data []byte) (Node, error) {
-	// YAML takes nearly all of JSON, but not its escapes for characters beyond 16 bits,
+	// YAML accepts nearly all of JSON, but not its escapes for characters beyond 16 bits,
 	// and its messages would speak of YAML.
 	switch strings.ToLower(filepath.Ext(name)) {
 	case ".json":
@@ -72,7 +72,8 @@ func badLine(data []byte) int {
 	return line
 }
 
-// ParseYAML reads a YAML document, see [Parse]. It keeps lines and equal keys, which decoding into structs does not.
+// ParseYAML reads a YAML document, see [Parse]. It keeps line numbers and repeated keys, which decoding into structs
+// would lose.
 func ParseYAML(data []byte) (Node, error) {
 	data, err := decode(data)
 	if err != nil {
@@ -100,7 +101,7 @@ func fromYAML(y *yaml.Node, depth int) (Node, error) {
 	case depth > MaxDepth:
 		return Node{}, tooDeep(y.Line)
 	case y.Kind == 0:
-		return Node{}, nil // nothing was decoded into it
+		return Node{}, nil // nothing was decoded into the node
 	case y.Kind == yaml.AliasNode:
 		return Node{}, &SyntaxError{y.Line, fmt.Sprintf("has the alias *%s; write the value itself, aliases are not followed", Clip(y.Value))}
 	case y.Style&yaml.TaggedStyle != 0:
@@ -123,8 +124,8 @@ func fromYAML(y *yaml.Node, depth int) (Node, error) {
 	return n, nil
 }
 
-// yamlScalar keeps what was written. Without quotes the setting decides what it means: for
-// YAML yes is a text and 010 is eight.
+// yamlScalar keeps the text as it was written. If it has no quotes, the setting decides what it means: for YAML, yes is
+// a text and 010 is eight.
 func yamlScalar(y *yaml.Node) Node {
 	switch {
 	case y.Tag == "!!null":
@@ -151,8 +152,8 @@ func yamlMap(y *yaml.Node, depth int) (Node, error) {
 	return n, nil
 }
 
-// yamlError takes the line out of the parser's message, the only place that has it,
-// and adds the advice that the most common mistake needs.
+// yamlError takes the line from the parser's message, which alone contains it, and adds advice for the most common
+// mistake.
 func yamlError(data []byte, err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	e := SyntaxError{Text: "is not YAML: " + text}
@@ -179,13 +180,13 @@ func tabLine(data []byte) int {
 	return 0
 }
 
-// jsonReader reads JSON token by token. encoding/json would lose lines, and it keeps
-// the last of two equal keys without a word.
+// jsonReader reads JSON token by token. encoding/json alone would lose line numbers, and silently keep the last of
+// repeated keys.
 type jsonReader struct {
 	data []byte
 	dec  *json.Decoder
-	seen int64 // bytes whose lines have been counted
-	line int   // the line at seen
+	seen int64 // offset up to which lines have been counted
+	line int   // line at seen
 }
 
 // ParseJSON reads a JSON document, see [Parse].
@@ -195,19 +196,19 @@ func ParseJSON(data []byte) (Node, error) {
 		return Node{}, err
 	}
 	r := &jsonReader{data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
-	r.dec.UseNumber() // as written: what is too large must reach the setting that can say so
+	r.dec.UseNumber() // as written: the setting reports numbers that are too large
 	n, err := r.value(0)
 	if err != nil {
 		return Node{}, r.explain(err)
 	}
-	// A decoder reads values one after another; a document is one.
+	// A decoder reads several values in a row; a document is only one.
 	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
 		return Node{}, &SyntaxError{r.lineAt(r.dec.InputOffset()), "goes on after its end; remove what follows"}
 	}
 	return n, nil
 }
 
-// lineAt is the line of an offset. Offsets only grow, so all calls together read the document once.
+// lineAt returns the line of an offset. Offsets only grow, so all calls together read the document once.
 func (r *jsonReader) lineAt(offset int64) int {
 	offset = min(max(offset, r.seen), int64(len(r.data)))
 	r.line += bytes.Count(r.data[r.seen:offset], []byte("\n"))
@@ -261,12 +262,12 @@ func (r *jsonReader) children(n Node, braces bool, depth int) (Node, error) {
 			n.Items = append(n.Items, v)
 		}
 	}
-	_, err := r.dec.Token() // the closing brace or bracket, or the mistake in its place
+	_, err := r.dec.Token() // the closing brace or bracket, or an error
 	return n, err
 }
 
-// explain adds the line to what encoding/json says. A document that ends too early is told
-// apart: that is what one looks like while it is being written.
+// explain adds the line to an error of encoding/json. A document that ends too early gets a message of its own: a
+// document looks like that while it is being written.
 func (r *jsonReader) explain(err error) error {
 	if _, ours := errors.AsType[*SyntaxError](err); ours {
 		return err

@@ -1,5 +1,5 @@
-// Package jsontext appends values to JSON texts without reflection. What it writes is valid UTF-8 without raw control,
-// line or direction characters, so that it can be shown on a terminal.
+// Package jsontext appends values to JSON texts without reflection. Its output is valid UTF-8 without raw control, line
+// or direction characters, so that it can be shown on a terminal.
 package jsontext
 
 import (
@@ -13,7 +13,7 @@ import (
 
 const timeFormat = "2006-01-02T15:04:05.000Z"
 
-// AppendArray appends values with what appends one of them.
+// AppendArray appends values as a JSON array; one appends a single value.
 func AppendArray[T any](dst []byte, values []T, one func(dst []byte, v T) []byte) []byte {
 	dst = append(dst, '[')
 	for i, v := range values {
@@ -25,7 +25,7 @@ func AppendArray[T any](dst []byte, values []T, one func(dst []byte, v T) []byte
 	return append(dst, ']')
 }
 
-// AppendMillis appends d in milliseconds, with as many of three decimals as it needs.
+// AppendMillis appends d in milliseconds, with up to three decimals as needed.
 func AppendMillis(dst []byte, d time.Duration) []byte {
 	us := d.Microseconds()
 	dst = strconv.AppendInt(dst, us/1000, 10)
@@ -37,8 +37,8 @@ func AppendMillis(dst []byte, d time.Duration) []byte {
 	return bytes.TrimRight(dst, "0")
 }
 
-// AppendTime appends t to the millisecond. A year beyond four digits, which RFC 3339 cannot hold, makes it the zero
-// time.
+// AppendTime appends t in milliseconds, without quotes. A year of more than four digits, which RFC 3339 does not
+// permit, gives the zero time.
 func AppendTime(dst []byte, t time.Time) []byte {
 	t = t.UTC()
 	if y := t.Year(); y < 0 || y > 9999 {
@@ -47,7 +47,7 @@ func AppendTime(dst []byte, t time.Time) []byte {
 	return t.AppendFormat(dst, timeFormat)
 }
 
-// AppendString appends s as a JSON string. What is not UTF-8 becomes U+FFFD.
+// AppendString appends s as a JSON string. Invalid UTF-8 becomes U+FFFD.
 func AppendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	done := 0
@@ -66,8 +66,8 @@ func AppendString(dst []byte, s string) []byte {
 	return append(append(dst, s[done:]...), '"')
 }
 
-// plainWords is how far s is of words of eight [plain] bytes, searched as in H. S. Warren, Hacker's Delight, section
-// 6-1; a carry can make a word look not plain, never the other way.
+// plainWords returns the length of the beginning of s that consists of groups of eight [plain] bytes, searched as in H.
+// S. Warren, Hacker's Delight, section 6-1. A carry can make a group look not plain, but never the other way round.
 func plainWords(s string) (i int) {
 	const ones, tops = 0x0101010101010101, 0x8080808080808080
 	for ; i+8 <= len(s); i += 8 {
@@ -80,8 +80,8 @@ func plainWords(s string) (i int) {
 	return i
 }
 
-// plain are the bytes that stand in a JSON string as they are, by themselves. Most strings are URLs, which hold
-// nothing else.
+// plain contains true for the bytes that a JSON string contains without an escape. Most strings are URLs, which contain
+// no others.
 var plain = func() (t [256]bool) {
 	for c := ' '; c <= '~'; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -89,13 +89,13 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// IsUnsafe reports characters that a reader would obey: C1 controls (U+009B begins a terminal escape), JavaScript's
-// line separators, and changes of text direction.
+// IsUnsafe reports whether a terminal or program may obey a character: C1 controls (U+009B begins a terminal escape),
+// line separators of JavaScript, and changes of text direction.
 func IsUnsafe(r rune) bool {
 	return r >= 0x80 && r <= 0x9f || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
-// appendEscape appends r in its shortest escaped form. Every rune that gets here fits into four digits.
+// appendEscape appends r in its shortest escaped form. Every rune that it gets fits into four hex digits.
 func appendEscape(dst []byte, r rune) []byte {
 	if i := strings.IndexRune("\"\\\n\t\r", r); i >= 0 {
 		return append(dst, '\\', `"\ntr`[i])
@@ -104,8 +104,8 @@ func appendEscape(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }
 
-// AppendRaw appends valid JSON. Line ends between its values become spaces, and within its strings the same
-// characters are escaped as in other strings; outside of them, valid JSON has none.
+// AppendRaw appends valid JSON. Line breaks between its values become spaces; within its strings the same characters
+// are escaped as in AppendString. Outside of strings valid JSON has no such characters.
 func AppendRaw(dst, v []byte) []byte {
 	for i := 0; i < len(v); {
 		r, n := utf8.DecodeRune(v[i:])

@@ -1,5 +1,5 @@
-// Package spelling guesses which of some names was meant by somebody who misspelled one:
-// a flag, a setting, a strategy, a field of a scenario.
+// Package spelling guesses which of several names was meant by a misspelled one: a flag, a setting, a strategy, a field
+// of a scenario.
 package spelling
 
 import (
@@ -8,12 +8,12 @@ import (
 	"github.com/hbollon/go-edlib"
 )
 
-// longest is the longest word that is compared. No name of ours is nearly as long, and the
-// comparison takes time in proportion to the product of the lengths.
+// longest is the length of the longest word that is compared. No name of ours is nearly as long, and a comparison takes
+// time proportional to the product of the lengths.
 const longest = 80
 
-// Distance is how many letters have to be inserted, deleted, replaced or swapped with their neighbour to make b of a
-// (optimal string alignment). A word that is too long to be compared is as far as its length.
+// Distance returns how many letters must be inserted, deleted, replaced or swapped with their neighbor to turn a into b
+// (optimal string alignment). If a word is too long to be compared, it returns the greater length.
 func Distance(a, b string) int {
 	if len(a) > longest || len(b) > longest {
 		return max(len(a), len(b))
@@ -21,9 +21,9 @@ func Distance(a, b string) int {
 	return edlib.OSADamerauLevenshteinDistance(a, b)
 }
 
-// Nearest is the name that word was probably meant to be: at most one slip, and one more for
-// every four letters, away from it, or begun and not finished. Case, hyphens and underscores
-// are no difference. Empty if no name is near enough: beyond that a guess misleads.
+// Nearest returns the name that word was probably meant to be. A name qualifies if it differs by at most one letter and
+// one more for every four letters, or if word is its beginning. Case, hyphens and underscores are ignored. It returns
+// "" if no name qualifies, as a further guess would mislead.
 func Nearest(word string, names []string) string {
 	word = plain(word)
 	best, least := "", 2+len(word)/4
@@ -34,7 +34,7 @@ func Nearest(word string, names []string) string {
 		case len(word) > 2 && strings.HasPrefix(n, word):
 			d = min(d, 1)
 		case len(word) > 4 && strings.HasPrefix(n, word[:4]):
-			d-- // retry for retries: whose beginning is right is close
+			d-- // as retry for retries: a name with the same beginning is close
 		}
 		if d < least {
 			best, least = name, d

@@ -1,5 +1,5 @@
-// Package atomicfile writes a file whole or not at all, by way of a temporary file beside it and a rename, also across
-// a kill or a power failure.
+// Package atomicfile writes a file as a whole or not at all, even if the process is killed or the power fails. It
+// writes a temporary file beside it and renames that.
 package atomicfile
 
 import (
@@ -12,9 +12,10 @@ import (
 	"path/filepath"
 )
 
-// Replace puts what content writes in the place of the file at path, with its permissions, or else those of perm
-// within the umask. Behind a symbolic link the file is replaced. On failure the old file stays; only a kill leaves a
-// file whose name ends in .tmp. Of concurrent calls for one path the later rename counts.
+// Replace replaces the file at path by what content writes. The new file has the permissions of the old one; without an
+// old file it has perm as far as the umask permits. If path is a symbolic link, its target is replaced. On failure the
+// old file stays; only a kill leaves a temporary file, whose name ends in .tmp. Of concurrent calls for the same path
+// the later rename prevails.
 //
 // A device or a pipe, such as /dev/null, is written to and never replaced.
 func Replace(path string, perm fs.FileMode, content func(io.Writer) error) (err error) {
@@ -34,10 +35,10 @@ func Replace(path string, perm fs.FileMode, content func(io.Writer) error) (err 
 	}
 	defer func() {
 		if err != nil {
-			_, _ = tmp.Close(), os.Remove(tmp.Name()) // there is nothing more to be done about it
+			_, _ = tmp.Close(), os.Remove(tmp.Name()) // nothing more can be done
 		}
 	}()
-	if missing == nil { // the old file may have had what the mask forbids new ones
+	if missing == nil { // the old file may have permissions that the umask denies to new ones
 		if err := tmp.Chmod(perm); err != nil {
 			return err
 		}
@@ -58,8 +59,8 @@ func Replace(path string, perm fs.FileMode, content func(io.Writer) error) (err 
 // triesMax is how many names are tried for a temporary file, as many as os.CreateTemp tries.
 const triesMax = 10_000
 
-// create is os.CreateTemp beside path, but for the permissions: those are always 0600 there,
-// and the mask of the user cannot be asked for without changing it.
+// create is like os.CreateTemp beside path, except for the permissions: os.CreateTemp always uses 0600, and the umask
+// cannot be read without changing it.
 func create(path string, perm fs.FileMode) (*os.File, error) {
 	for try := 0; ; try++ {
 		f, err := os.OpenFile(fmt.Sprintf("%s.%d.tmp", path, rand.Uint32()), os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
@@ -69,7 +70,7 @@ func create(path string, perm fs.FileMode) (*os.File, error) {
 	}
 }
 
-// writeTo writes to what is no file.
+// writeTo writes to a device or a pipe.
 func writeTo(path string, content func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -78,8 +79,8 @@ func writeTo(path string, content func(io.Writer) error) error {
 	return errors.Join(content(f), f.Close())
 }
 
-// SyncDir makes changes of names in a directory outlast a power failure, where the file system can and the directory
-// is readable; otherwise it does nothing.
+// SyncDir makes changes of names in a directory survive a power failure, if the file system supports that and the
+// directory is readable; otherwise it does nothing.
 func SyncDir(dir string) {
 	if d, err := os.Open(dir); err == nil {
 		_, _ = d.Sync(), d.Close()

@@ -1,5 +1,5 @@
-// Package keytable is a hash table for maps of strangers' keys that are bounded: it can be swept
-// a few slots at a time for what may be forgotten.
+// Package keytable is a hash table for bounded maps whose keys come from outside. It can be swept, a few slots at a
+// time, for entries that may be forgotten.
 package keytable
 
 import (
@@ -15,21 +15,21 @@ type Slot[K comparable, V any] struct {
 	Value V
 }
 
-// Table is a hash table by linear probing. The zero Table is empty. An index, and a pointer to a Slot, is good until
+// Table is a hash table with linear probing. The zero Table is empty. Indices, and pointers to a Slot, are valid until
 // the next insert or remove. It is not safe for concurrent use, and never shrinks.
 type Table[K comparable, V any] struct {
-	slots []Slot[K, V] // a power of two
-	n     int          // taken, of which there are three quarters at most
-	hand  int          // the slot that the sweep has come to
+	slots []Slot[K, V] // the length is a power of two
+	n     int          // taken slots, at most three quarters
+	hand  int          // the slot that the sweep examines next
 }
 
-// Len is how many keys there are.
+// Len returns the number of keys.
 func (t *Table[K, V]) Len() int { return t.n }
 
-// At is the slot of an index that [Table.Find] or [Table.All] told.
+// At returns the slot at an index from [Table.Find] or [Table.All].
 func (t *Table[K, V]) At(i int) *Slot[K, V] { return &t.slots[i] }
 
-// Find is the index of a key, or below zero. The hash must not be 0.
+// Find returns the index of a key, or a negative number if it is not in the table. The hash must not be 0.
 func (t *Table[K, V]) Find(hash uint64, key K) int {
 	if t.n == 0 {
 		return -1
@@ -46,7 +46,7 @@ func (t *Table[K, V]) Find(hash uint64, key K) int {
 	}
 }
 
-// Insert puts a key in that is not there yet.
+// Insert adds a key, which must not be in the table.
 func (t *Table[K, V]) Insert(hash uint64, key K, value V) {
 	if t.n >= len(t.slots)/4*3 {
 		old := t.slots
@@ -70,7 +70,7 @@ func (t *Table[K, V]) put(s Slot[K, V]) {
 	t.slots[i] = s
 }
 
-// Remove frees the slot at i and moves those behind it up that were pushed past it, so that every
+// Remove frees the slot at i. It moves following entries up that were pushed past it by collisions, so that every
 // search still ends at a free slot.
 func (t *Table[K, V]) Remove(i int) {
 	mask := len(t.slots) - 1
@@ -82,7 +82,7 @@ func (t *Table[K, V]) Remove(i int) {
 				t.n--
 				return
 			}
-			// The one at j may move to i unless its own place lies between them.
+			// The entry at j may move to i unless its home slot lies between them.
 			if home := int(t.slots[j].Hash) & mask; (j-home)&mask >= (j-i)&mask {
 				break
 			}
@@ -91,12 +91,12 @@ func (t *Table[K, V]) Remove(i int) {
 	}
 }
 
-// All is the taken slots with their indices.
+// All yields the taken slots with their indices.
 func (t *Table[K, V]) All() iter.Seq2[int, *Slot[K, V]] {
 	return t.Ahead(len(t.slots))
 }
 
-// Ahead is those among the next n slots that the sweep will look at.
+// Ahead yields the taken slots among the next n that the sweep will examine.
 func (t *Table[K, V]) Ahead(n int) iter.Seq2[int, *Slot[K, V]] {
 	return func(yield func(int, *Slot[K, V]) bool) {
 		mask := len(t.slots) - 1
@@ -109,8 +109,8 @@ func (t *Table[K, V]) Ahead(n int) iter.Seq2[int, *Slot[K, V]] {
 	}
 }
 
-// Sweep looks at the next n slots, each time where it ended before, and removes those of which
-// over is true, or the first of them only. It is how many it removed.
+// Sweep examines the next n slots, beginning where it ended before, and removes those for which over returns true, or
+// only the first of them. It returns how many it removed.
 func (t *Table[K, V]) Sweep(n int, first bool, over func(*Slot[K, V]) bool) (removed int) {
 	for n = min(n, len(t.slots)); n > 0; n-- {
 		t.hand &= len(t.slots) - 1
@@ -118,7 +118,7 @@ func (t *Table[K, V]) Sweep(n int, first bool, over func(*Slot[K, V]) bool) (rem
 			t.hand++
 			continue
 		}
-		t.Remove(t.hand) // which may move another one here
+		t.Remove(t.hand) // Remove may move another entry to this slot
 		if removed++; first {
 			break
 		}
@@ -127,21 +127,21 @@ func (t *Table[K, V]) Sweep(n int, first bool, over func(*Slot[K, V]) bool) (rem
 }
 
 const (
-	// maxShards are so many that processors seldom meet at one, and keysPerShard so few keys that
-	// a further shard does not pay.
+	// maxShards is so many that processors rarely meet at the same shard, and keysPerShard so few that a further shard
+	// would not pay.
 	maxShards    = 256
 	keysPerShard = 256
 )
 
-// Shards is in how many parts, a power of two, tables for so many keys are divided, and by how
-// much a hash is shifted to the index of its part.
+// Shards returns into how many parts, a power of two, a table for that many keys is divided, and by how much a hash is
+// shifted right to get the index of its part.
 func Shards(keys int) (n int, shift uint) {
 	width := max(0, bits.Len(uint(min(maxShards, keys/keysPerShard)))-1)
 	return 1 << width, uint(64 - width)
 }
 
-// Hasher is the runtime's hash with a seed of its own, so that strangers cannot choose where their
-// keys come. It is never 0.
+// Hasher returns the runtime's hash function with a seed of its own, so that strangers cannot choose where their keys
+// are stored. The hash is never 0.
 func Hasher[K comparable]() func(K) uint64 {
 	seed := maphash.MakeSeed()
 	if h, ok := any(func(key string) uint64 { return max(1, maphash.String(seed, key)) }).(func(K) uint64); ok {

@@ -17,34 +17,34 @@ import (
 
 const defaultBusyTimeout = 5 * time.Second
 
-// Config says how a file is used.
+// Config configures a connection to a file.
 type Config struct {
-	// ReadOnly refuses all writing through this connection, and to make the file or change its mode. Zero allows them.
+	// ReadOnly forbids all writing through this connection, and making the file or changing its journal mode. False
+	// permits them.
 	ReadOnly bool
-	// BusyTimeout is how long a statement waits for another connection's lock, in whole milliseconds; less than zero
-	// means not at all. Zero means 5 seconds, far above what a transaction takes whose owner has not forgotten it.
+	// BusyTimeout is how long a statement waits for another connection's lock, in whole milliseconds; a negative value
+	// means not at all. Zero means 5 seconds, far above the time of any transaction that is not left open by mistake.
 	BusyTimeout time.Duration
-	// CacheBytes bounds the pages kept in memory; the process grows by about twice as
-	// much. Zero means SQLite's default of 2 MB.
+	// CacheBytes bounds the page cache; the process grows by about twice as much. Zero means SQLite's default of 2 MB.
 	CacheBytes int64
-	// Accept, if set, is asked about the file before anything is written to it. Its error is that of Open.
+	// Accept, if set, is called before anything is written to the file, and may reject it. Open returns its error.
 	Accept func(*DB) error
 
-	syncDir func(dir string) // zero means the system's; tests see by it what stands then
+	syncDir func(dir string) // nil means atomicfile.SyncDir; tests see with it what exists at that time
 }
 
-// DB is a connection to a file. It is made by [Open].
+// DB is a connection to a file. Make it with [Open].
 type DB struct {
 	path  string
-	info  fs.FileInfo // which file it is, whatever its name
+	info  fs.FileInfo // identity of the file, whatever its name
 	open  Opener
 	conn  Conn // nil when it is closed
 	stmts []*Stmt
 }
 
-// Open opens a file in WAL mode, or in its own if read only, or makes it, readable for its owner only and durable, in
-// an existing directory. A file that is no database is refused, and left as it is. Its error may be [IsBusy], or that of
-// [Linked].
+// Open opens a file, in WAL mode unless it is read only. If the file does not exist, Open makes it, unless read only,
+// in an existing directory; it is then readable by its owner alone, and durable. A file that is no database is
+// rejected, and left as it is. For the error, [IsBusy] may be true, or it may be that of [Linked].
 func Open(path string, cfg Config) (*DB, error) {
 	open, err := Engine.Get()
 	if err != nil {
@@ -80,15 +80,15 @@ func (d *DB) openAs(cfg Config) error {
 	}
 	err := d.connect(cfg, d.path, Existing)
 	if e, ok := errors.AsType[*Error](err); ok && e.unwritable() && d.settled() {
-		_ = d.conn.Close() // nothing was done with it
+		_ = d.conn.Close() // the connection was not used
 		uri := url.URL{Scheme: "file", Path: filepath.ToSlash(d.path), RawQuery: "immutable=1"}
 		return d.connect(cfg, uri.String(), ByURI)
 	}
 	return err
 }
 
-// settled reports whether all that was committed stands in the file. Where nothing can be
-// written, SQLite cannot make the files beside it by which it would see for itself.
+// settled reports whether the file contains everything that was committed. Where nothing can be written, SQLite cannot
+// make the additional files with which it would find that out itself.
 func (d *DB) settled() bool {
 	file, err := os.Stat(d.path)
 	log, errLog := os.Stat(d.path + "-wal")
@@ -108,7 +108,7 @@ func (d *DB) setUp(cfg Config) error {
 		cfg.BusyTimeout = defaultBusyTimeout
 	}
 	d.SetBusyTimeout(cfg.BusyTimeout)
-	if err := d.Exec("SELECT 1 FROM sqlite_schema"); err != nil { // the first look at the file
+	if err := d.Exec("SELECT 1 FROM sqlite_schema"); err != nil { // the first access to the file
 		return err
 	}
 	if cfg.Accept != nil {
@@ -116,12 +116,12 @@ func (d *DB) setUp(cfg Config) error {
 			return err
 		}
 	}
-	if !cfg.ReadOnly { // the mode stands in the file
+	if !cfg.ReadOnly { // the journal mode is stored in the file
 		if err := d.useWAL(); err != nil {
 			return err
 		}
 	}
-	pragmas := "PRAGMA synchronous = NORMAL;" // a power cut may cost the commits since the last checkpoint, and damages nothing
+	pragmas := "PRAGMA synchronous = NORMAL;" // a power failure may cost the commits since the last checkpoint, but damages nothing
 	if cfg.CacheBytes > 0 {
 		pragmas += fmt.Sprintf("PRAGMA cache_size = -%d;", max(1, cfg.CacheBytes/1024))
 	}
@@ -131,13 +131,13 @@ func (d *DB) setUp(cfg Config) error {
 	return d.Exec(pragmas)
 }
 
-// SetBusyTimeout is [Config.BusyTimeout] from now on.
+// SetBusyTimeout changes [Config.BusyTimeout] from now on. Zero means not at all.
 func (d *DB) SetBusyTimeout(wait time.Duration) {
 	d.conn.BusyTimeout(int32(min(max(0, wait.Milliseconds()), math.MaxInt32)))
 }
 
-// useWAL has writers append to a log: then a commit is one write, and a reader, say a person with a shell, does not
-// keep it from happening.
+// useWAL sets WAL mode, in which writers append to a log. Then a commit is one write, and a reader, such as a person
+// with a shell, does not block it.
 func (d *DB) useWAL() error {
 	mode, err := d.QueryText("PRAGMA journal_mode = WAL")
 	if err == nil && mode != "wal" {
@@ -147,14 +147,14 @@ func (d *DB) useWAL() error {
 	return err
 }
 
-// Path is the absolute name of the file.
+// Path returns the absolute path of the file.
 func (d *DB) Path() string { return d.path }
 
-// Exec runs statements that are needed once, and passes over the rows they return.
+// Exec runs statements that are needed once, and ignores the rows that they return.
 func (d *DB) Exec(script string) error { return d.check(d.conn.Exec(script)) }
 
-// Transact runs f in a transaction that no other writer can come between. Its error is that of f,
-// or of the transaction, and then nothing was changed.
+// Transact runs f in a transaction that excludes other writers. The error is that of f or of the transaction; in that
+// case nothing was changed.
 func (d *DB) Transact(f func() error) error {
 	if err := d.Exec("BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -164,18 +164,19 @@ func (d *DB) Transact(f func() error) error {
 		err = d.Exec("COMMIT")
 	}
 	if err != nil {
-		_ = d.Exec("ROLLBACK") // of many failures SQLite has done that itself, and says so
+		_ = d.Exec("ROLLBACK") // after many failures SQLite has rolled back itself, and returns an error here
 	}
 	return err
 }
 
-// QueryInt is the first column of the first row of a query that is needed once; zero if there is no row, or NULL.
+// QueryInt runs a query that is needed once, and returns the first column of its first row; zero if there is no row, or
+// for NULL.
 func (d *DB) QueryInt(query string) (v int64, err error) {
 	err = d.query(query, func(s *Stmt) { v = s.ColumnInt(0) })
 	return v, err
 }
 
-// QueryText is QueryInt for text.
+// QueryText is like QueryInt, for text.
 func (d *DB) QueryText(query string) (v string, err error) {
 	err = d.query(query, func(s *Stmt) { v = s.ColumnText(0) })
 	return v, err
@@ -192,8 +193,8 @@ func (d *DB) query(query string, row func(*Stmt)) error {
 	})
 }
 
-// Each calls row for each row of a query that is needed once, whose parameters are of type int64 or string. It ends
-// with the error of row.
+// Each runs a query that is needed once, and calls row for each of its rows. Parameters must be of type int64 or
+// string. It ends early if row returns an error, and returns that.
 func (d *DB) Each(query string, row func(*Stmt) error, params ...any) error {
 	s, err := d.prepare(query)
 	if err != nil {
@@ -216,8 +217,8 @@ func (d *DB) Each(query string, row func(*Stmt) error, params ...any) error {
 	return errors.Join(err, s.close())
 }
 
-// Checkpoint moves the log into the file and empties it. It reports false if another connection still reads what
-// stands in the log, of which then as much is moved as can be. It must not be called within a transaction.
+// Checkpoint moves the log into the file and truncates it. It reports false if another connection still reads from the
+// log; then as much is moved as possible. It must not be called within a transaction.
 func (d *DB) Checkpoint() (whole bool, err error) {
 	busy, err := d.QueryInt("PRAGMA wal_checkpoint(TRUNCATE)")
 	if IsBusy(err) {
@@ -226,18 +227,18 @@ func (d *DB) Checkpoint() (whole bool, err error) {
 	return err == nil && busy == 0, err
 }
 
-// Interrupt has the statement that is being stepped, if there is one, end soon with an error. It may be
-// called from any goroutine, but not after Close has begun.
+// Interrupt makes the statement that is running, if any, end soon with an error. It may be called from any goroutine,
+// but not after Close has begun.
 func (d *DB) Interrupt() { d.conn.Interrupt() }
 
-// Close finalizes all statements and gives the file back. The last connection of all to
-// close it moves the log into it. Further calls do nothing.
+// Close closes all statements and the file. The last of all connections to be closed moves the log into the file.
+// Further calls do nothing.
 func (d *DB) Close() error {
 	if d.conn == nil {
 		return nil
 	}
 	for _, s := range d.stmts {
-		_ = s.close() // whose error is that of its last step, which was told
+		_ = s.close() // the error is that of its last step, which was returned already
 	}
 	var err error
 	if rc := d.conn.Close(); rc != OK {
@@ -247,7 +248,7 @@ func (d *DB) Close() error {
 	return err
 }
 
-// check is nil for a result that is none of an error.
+// check returns nil if a result code is not an error.
 func (d *DB) check(rc Code) error {
 	if rc == OK || rc == codeRow || rc == codeDone {
 		return nil
@@ -255,12 +256,12 @@ func (d *DB) check(rc Code) error {
 	return d.fail(rc)
 }
 
-// fail is the error of the call that has just returned rc.
+// fail returns the error of the call that has just returned rc.
 func (d *DB) fail(rc Code) error {
 	e := &Error{Path: d.path, Code: rc}
 	var errno syscall.Errno
 	e.Message, errno = d.conn.Message(rc)
-	switch rc.primary() { // of others it is that of some call before
+	switch rc.primary() { // for other codes, errno is from an earlier call
 	case codeIO, codeCantOpen, codeFull:
 		e.Errno = errno
 	}

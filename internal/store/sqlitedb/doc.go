@@ -1,7 +1,7 @@
-// Package sqlitedb opens SQLite files and runs prepared statements on them, for the
-// parts of the tree that keep something on disk.
+// Package sqlitedb opens SQLite files and runs prepared statements on them, for the packages that keep something on
+// disk.
 //
-// A [DB] is one connection, in WAL mode, and a [Stmt] one prepared statement of it:
+// A [DB] is one connection, in WAL mode, and a [Stmt] is one of its prepared statements:
 //
 //	db, err := sqlitedb.Open(path, sqlitedb.Config{})
 //	insert, err := db.Prepare(`INSERT INTO t VALUES (?, ?)`)
@@ -9,21 +9,21 @@
 //	insert.Text(2, "seven")
 //	err = insert.Run()
 //
-// Neither is safe for concurrent use, and nothing here waits but for another process's
-// lock, up to [Config.BusyTimeout]. A DB must be closed, its statements are with it.
+// Neither is safe for concurrent use. The only thing that calls wait for is the lock of another process, up to
+// [Config.BusyTimeout]. A DB must be closed, which closes its statements.
 //
-// A file that Open makes is there from then on, also after a power cut. One that is deleted or replaced under its connection is
-// written to as before, and nobody else sees it: [DB.Gone] tells.
+// A file that Open makes exists from then on, even after a power failure. A file that is deleted or replaced while a
+// connection has it open is still written to, and nobody else sees that; [DB.Gone] detects it.
 //
 // Every error is an [*Error]: it names the file, what is wrong with it and what helps, and [Error.Code] lets callers
-// tell the kinds apart. [Lock] keeps a second process away from a whole directory.
+// distinguish the kinds. [Lock] keeps other processes out of a whole directory.
 //
-// SQLite itself is there only if package engine is linked: see [Linked].
+// SQLite itself is present only if package engine is linked: see [Linked].
 //
 // # Why not database/sql (2026)
 //
-// The pure Go translation of SQLite is called directly, below its driver. On the driver's own connections the
-// insertion of a row of nine values and its index entry took half as long again: each call boxes its values, copies
-// each text into memory it allocates, asks for the number of changed rows and reports the result in an interface. By
-// database/sql locks and conversions come on top of that. Here a call allocates nothing.
+// The pure Go translation of SQLite is called directly, below its driver. On the driver's own connections, inserting a
+// row of nine values and its index entry took half as long again: each call boxes its values, copies each text into
+// newly allocated memory, requests the number of changed rows and returns the result in an interface. database/sql adds
+// locks and conversions. Here a call allocates nothing.
 package sqlitedb

@@ -6,63 +6,63 @@ import (
 	"github.com/treadlight/crawl/internal/backend"
 )
 
-// Engine is SQLite itself: package engine registers it.
+// Engine is SQLite itself. Package engine registers it.
 var Engine = backend.New[Opener]("a file of SQLite", "sqlite")
 
-// Linked reports that this program has SQLite, or says what to import.
+// Linked returns nil if this program contains SQLite; otherwise the error says what to import.
 func Linked() error {
 	_, err := Engine.Get()
 	return err
 }
 
-// Opener opens a file by its absolute name or, read only and as one that never changes, by its URI. A connection is
-// there also beside a code of failure, for [Conn.Message] and [Conn.Close].
+// Opener opens a file by its absolute path or, for ByURI, by a URI, by which it can be opened read only and as
+// immutable. Even if the code is an error there is a connection, for [Conn.Message] and [Conn.Close].
 type Opener func(name string, how How) (Conn, Code)
 
-// How is how a file is opened.
+// How says how a file is opened.
 type How uint8
 
 // The ways to open a file.
 const (
 	Existing How = iota
-	Make         // it is made if it is not there
+	Make         // the file is made if it does not exist
 	ByURI
 )
 
-// Conn is a connection. Texts are as in C: a NUL ends them.
+// Conn is a connection. Texts end at a NUL, as in C.
 type Conn interface {
 	Exec(script string) Code
 	Prepare(query string) (Statement, Code)
 	BusyTimeout(milliseconds int32)
 	Changes() int64
-	Interrupt() // from any goroutine
-	// Message is what SQLite says of the code that the last call returned, and the system's error of the last call
+	Interrupt() // may be called from any goroutine
+	// Message returns SQLite's text about the code that the last call returned, and the system's error of the last call
 	// that had one.
 	Message(Code) (string, syscall.Errno)
-	Close() Code // once, after all statements
+	Close() Code // must be called once, after all statements are closed
 }
 
-// Statement is a prepared statement, whose methods are those of [Stmt] one by one.
+// Statement is a prepared statement. Its methods correspond to those of [Stmt].
 type Statement interface {
 	Int(param int, v int64) Code
 	Float(param int, v float64) Code
 	Null(param int) Code
-	Text(param int, v string) Code // copies v, until Reset
+	Text(param int, v string) Code // keeps a copy of v until Reset
 	Step() Code
 	Reset()
 	ColumnInt(column int) int64
 	ColumnFloat(column int) float64
-	ColumnBytes(column int) []byte // memory of SQLite's
+	ColumnBytes(column int) []byte // memory that belongs to SQLite
 	ColumnIsNull(column int) bool
-	Close() Code // once
+	Close() Code // must be called once
 }
 
-// Code is a result of SQLite, of which the low byte is the primary one.
+// Code is a result code of SQLite. Its low byte is the primary code.
 type Code int32
 
 func (c Code) primary() Code { return c & 0xff }
 
-// The results that are told apart here. Their numbers are part of SQLite's interface.
+// The result codes that are distinguished here. Their numbers are part of SQLite's interface.
 const (
 	OK           Code = 0
 	codePerm     Code = 3

@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// Error is what SQLite says went wrong with a file.
+// Error is an error that SQLite reports about a file.
 type Error struct {
 	Path    string
-	Code    Code          // SQLite's extended result code; the primary one is its low byte
-	Message string        // SQLite's own
-	Errno   syscall.Errno // of the system call that failed; zero for none
+	Code    Code          // SQLite's extended result code, whose low byte is the primary one
+	Message string        // SQLite's message
+	Errno   syscall.Errno // error of the system call that failed; zero means none
 }
 
-// Error names the file, the fix where there is one, and the cause.
+// Error returns the file, the fix if there is one, and the cause.
 func (e *Error) Error() string {
 	s := e.Path + ": "
 	if fix := e.fix(); fix != "" {
@@ -36,13 +36,13 @@ func (e *Error) Unwrap() error {
 	return e.Errno
 }
 
-// Damage is the error of a file whose content cannot be, although SQLite has read it: what
-// says what was found there.
+// Damage returns an error about a file whose content is impossible although SQLite could read it. what says what was
+// found there.
 func Damage(path, what string) error {
 	return &Error{Path: path, Code: codeCorrupt, Message: what}
 }
 
-// full reports whether the disk is, or this user's part of it.
+// full reports whether the disk, or this user's quota on it, is full.
 func (e *Error) full() bool { return e.Errno == syscall.ENOSPC || e.Errno == syscall.EDQUOT }
 
 // unwritable reports whether SQLite could not make or write a file.
@@ -51,7 +51,7 @@ func (e *Error) unwritable() bool {
 	return c == codeCantOpen || c == codeReadOnly || e.full()
 }
 
-// fix is what a person can do about it.
+// fix returns what a person can do about the error; empty if nothing is known.
 func (e *Error) fix() string {
 	if e.full() {
 		return noRoom
@@ -82,7 +82,7 @@ func (e *Error) fix() string {
 
 const noRoom = "there is no room for it: free some on its disk"
 
-// code is the primary result code behind err, or 0.
+// code returns the primary result code of err, or 0.
 func code(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code.primary()
@@ -90,17 +90,17 @@ func code(err error) Code {
 	return 0
 }
 
-// IsBusy reports whether another connection has the lock, and asking again will help.
-// PROTOCOL is what SQLite says when it has lost too many races for the log in a row.
+// IsBusy reports whether another connection has the lock, so that trying again will help. PROTOCOL is SQLite's code
+// after too many lost races for the log.
 func IsBusy(err error) bool {
 	c := code(err)
 	return c == codeBusy || c == codeProtocol
 }
 
-// InUseError says that another process has a lock.
+// InUseError means that another process has a lock.
 type InUseError struct {
-	Path string // of the lock
-	PID  int    // of the process; zero if it is not known
+	Path string // path of the lock
+	PID  int    // process number; zero means unknown
 }
 
 func (e *InUseError) Error() string {

@@ -8,26 +8,26 @@ import (
 	"path/filepath"
 )
 
-// leastFile is the least size of an SQLite file, by its format: one page of 512
-// bytes. SQLite takes less for nothing, and overwrites it.
+// leastFile is the least size of an SQLite file: one page of 512 bytes. SQLite treats a smaller file as empty, and
+// overwrites it.
 const leastFile = 512
 
-// claim looks for the file, makes it if it may, and notes which one it is, before SQLite
-// opens it: if it is replaced meanwhile, that shows. It reports whether it is a new one.
+// claim looks up the file, makes it if permitted, and records its identity before SQLite opens it, so that a
+// replacement in the meantime is noticed. It reports whether the file is new.
 func (d *DB) claim(mayMake bool) (made bool, err error) {
 	d.info, err = os.Stat(d.path)
 	switch {
 	case err != nil && mayMake:
 		createPrivate(d.path)
-		d.info, _ = os.Stat(d.path) // SQLite says what is wrong if there is none
+		d.info, _ = os.Stat(d.path) // if there is no file, SQLite says why
 	case err == nil && d.info.Size() > 0 && d.info.Size() < leastFile:
 		return false, &Error{Path: d.path, Code: codeNotADB, Message: fmt.Sprintf("it has %d bytes", d.info.Size())}
 	}
 	return mayMake && (d.info == nil || d.info.Size() == 0), nil
 }
 
-// createPrivate makes an empty file for its owner only, under another name first, as closing a file that SQLite has
-// open drops its locks. If that fails, SQLite makes the file.
+// createPrivate makes an empty file that only its owner can read. It first makes one under another name, as closing a
+// file that SQLite has open would drop its locks. If this fails, SQLite makes the file.
 func createPrivate(path string) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".sqlite-*")
 	if err != nil {
@@ -35,12 +35,12 @@ func createPrivate(path string) {
 	}
 	defer os.Remove(tmp.Name()) //nolint:errcheck // an empty file that stays does no harm
 	if tmp.Close() == nil {
-		_ = os.Link(tmp.Name(), path) // which never replaces one that another made meanwhile
+		_ = os.Link(tmp.Name(), path) // Link never replaces a file that another process has made meanwhile
 	}
 }
 
-// IsDatabase reports whether the file is a database. SQLite is asked, as closing a file that this process has open as
-// a database drops its locks. The error is of an unreadable file.
+// IsDatabase reports whether the file is a database. It lets SQLite open the file, as closing a file that this process
+// has open as a database would drop its locks. The error means that the file cannot be read.
 func IsDatabase(path string) (bool, error) {
 	d, err := Open(path, Config{ReadOnly: true, BusyTimeout: -1})
 	switch {
@@ -54,17 +54,17 @@ func IsDatabase(path string) (bool, error) {
 	return true, d.Close()
 }
 
-// settle is for a new file, after its first page. SQLite does not sync the directory when it deletes the page's
-// journal, which after a power cut would roll the file back to nothing.
+// settle completes a new file, after its first page is written. SQLite does not sync the directory when it deletes the
+// journal of that page; after a power failure the journal would roll the file back to nothing.
 func (d *DB) settle(syncDir func(dir string)) {
-	if d.info == nil { // it was SQLite that made it
+	if d.info == nil { // SQLite has made the file
 		d.info, _ = os.Stat(d.path)
 	}
 	syncDir(filepath.Dir(d.path))
 }
 
-// Gone reports whether the file was deleted or replaced since it was opened. Writes go on to the old file, and are
-// lost with its last connection. Closing does not harm what replaced it.
+// Gone reports whether the file was deleted or replaced since it was opened. Writes still go to the old file, and are
+// lost when its last connection is closed. Closing does not harm the new file.
 func (d *DB) Gone() bool {
 	info, err := os.Stat(d.path)
 	if err != nil {

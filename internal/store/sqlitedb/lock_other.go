@@ -2,6 +2,6 @@
 
 package sqlitedb
 
-// Lock does nothing where the system has no locks that end with their process. Two that
-// write one database then find out by an error of the first that must wait for long.
+// Lock does nothing on systems without locks that end with their process. If two processes write the same database
+// there, the first one that must wait for long gets an error.
 func Lock(string) (unlock func() error, err error) { return func() error { return nil }, nil }

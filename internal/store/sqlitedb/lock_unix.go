@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// Lock locks the file at path, made if need be, until unlock or the end of the process. The file stays, with the
-// process number, and its presence means nothing. The error is an [*InUseError] if another process, or caller in this
-// one, has the lock.
+// Lock locks the file at path until unlock is called or the process ends. It makes the file if it does not exist. The
+// file stays afterwards, with the process number in it; that it exists means nothing. The error is an [*InUseError] if
+// another process, or another caller in this process, has the lock.
 func Lock(path string) (unlock func() error, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -22,23 +22,23 @@ func Lock(path string) (unlock func() error, err error) {
 	switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		inUse := &InUseError{Path: path, PID: owner(f)}
-		_ = f.Close() // it was only read
+		_ = f.Close() // the file was only read
 		return nil, inUse
 	case err != nil:
 		_ = f.Close() // nothing was written
 		return nil, fmt.Errorf("lock %s: %w: move it to a file system that has locks", path, err)
 	}
-	// The number is for people. A disk that is full says so soon enough.
+	// The number is for people. If the disk is full, other writes report that soon.
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
-	return f.Close, nil // which frees the lock
+	return f.Close, nil // closing the file releases the lock
 }
 
-// owner is the process whose number stands in the file; zero if there is none.
+// owner returns the process number in the file; zero if there is none.
 func owner(f *os.File) int {
 	var text [32]byte
-	n, _ := f.ReadAt(text[:], 0) // what cannot be read is not said
+	n, _ := f.ReadAt(text[:], 0) // without a readable number the result is zero
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(text[:n])))
 	return max(0, pid)
 }

@@ -1,14 +1,14 @@
 package sqlitedb
 
 // Stmt is a prepared statement. Its parameters are bound by number, from 1, and keep their values until they are bound
-// again; texts must be bound before each run. An error of binding is returned by the run.
+// again; but texts must be bound before each run. An error of binding is returned by the run.
 type Stmt struct {
 	db   *DB
 	stmt Statement
-	rc   Code // of the first binding that failed
+	rc   Code // error code of the first binding that failed
 }
 
-// Prepare prepares one statement, which lives as long as its connection.
+// Prepare prepares one statement, which stays valid until its connection is closed.
 func (d *DB) Prepare(query string) (*Stmt, error) {
 	s, err := d.prepare(query)
 	if err == nil {
@@ -37,7 +37,7 @@ func (s *Stmt) Null(param int) { s.bound(s.stmt.Null(param)) }
 // Text binds a copy of a text.
 func (s *Stmt) Text(param int, v string) { s.bound(s.stmt.Text(param, v)) }
 
-// TextOrNull binds a copy of a text, and NULL for an empty one.
+// TextOrNull binds a copy of a text, or NULL if it is empty.
 func (s *Stmt) TextOrNull(param int, v string) {
 	if v == "" {
 		s.Null(param)
@@ -52,8 +52,8 @@ func (s *Stmt) bound(rc Code) {
 	}
 }
 
-// Step goes to the next row and reports whether there is one. After the last, and after
-// an error, the statement is reset.
+// Step goes to the next row and reports whether there is one. After the last row, and after an error, the statement is
+// reset.
 func (s *Stmt) Step() (bool, error) {
 	rc := s.rc
 	if rc == OK {
@@ -62,7 +62,7 @@ func (s *Stmt) Step() (bool, error) {
 	if rc == codeRow {
 		return true, nil
 	}
-	err := s.db.check(rc) // before Reset, after which its text is gone
+	err := s.db.check(rc) // before Reset, which drops the message
 	s.Reset()
 	return false, err
 }
@@ -76,28 +76,29 @@ func (s *Stmt) Run() error {
 	}
 }
 
-// Reset ends a run before its last row.
+// Reset ends a run, which may be before its last row.
 func (s *Stmt) Reset() {
 	s.stmt.Reset()
 	s.rc = OK
 }
 
-// Changes is how many rows the last statement of the connection that ended has inserted, updated or deleted.
+// Changes returns how many rows were inserted, updated or deleted by the connection's last completed statement.
 func (d *DB) Changes() int64 { return d.conn.Changes() }
 
-// ColumnInt is a column of the row, from 0, as an integer.
+// ColumnInt returns a column of the row, counted from 0, as an integer.
 func (s *Stmt) ColumnInt(column int) int64 { return s.stmt.ColumnInt(column) }
 
-// ColumnFloat is a column of the row, from 0, as a floating-point number.
+// ColumnFloat returns a column of the row, counted from 0, as a floating-point number.
 func (s *Stmt) ColumnFloat(column int) float64 { return s.stmt.ColumnFloat(column) }
 
-// ColumnText is a copy of a column of the row, from 0, as text; empty for NULL.
+// ColumnText returns a copy of a column of the row, counted from 0, as text; empty for NULL.
 func (s *Stmt) ColumnText(column int) string { return string(s.ColumnBytes(column)) }
 
-// ColumnBytes is ColumnText without the copy. It is valid until the next Step, Reset or call for this column.
+// ColumnBytes is like ColumnText without the copy. The result is valid until the next Step, Reset or call for this
+// column.
 func (s *Stmt) ColumnBytes(column int) []byte { return s.stmt.ColumnBytes(column) }
 
-// ColumnIsNull reports whether a column of the row, from 0, is NULL.
+// ColumnIsNull reports whether a column of the row, counted from 0, is NULL.
 func (s *Stmt) ColumnIsNull(column int) bool { return s.stmt.ColumnIsNull(column) }
 
 func (s *Stmt) close() error {

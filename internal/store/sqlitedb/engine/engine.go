@@ -1,4 +1,4 @@
-// Package engine is SQLite for package sqlitedb: the translation of it to Go, called directly, below its driver for
+// Package engine is SQLite for package sqlitedb: its translation to Go, called directly, below the driver for
 // database/sql. It registers itself when it is imported.
 package engine
 
@@ -19,7 +19,7 @@ func init() { sqlitedb.Engine.Register(open) }
 type conn struct {
 	tls  *libc.TLS
 	db   uintptr
-	word uintptr // room for one pointer that a call returns
+	word uintptr // memory for one pointer that a call returns
 }
 
 func open(name string, how sqlitedb.How) (sqlitedb.Conn, sqlitedb.Code) {
@@ -30,7 +30,7 @@ func open(name string, how sqlitedb.How) (sqlitedb.Conn, sqlitedb.Code) {
 		return c, sqlitedb.NoMemory
 	}
 	defer libc.Xfree(c.tls, path)
-	// Without its own mutex, since one goroutine at a time uses a connection.
+	// No mutex in SQLite, since only one goroutine at a time uses a connection.
 	flags := int32(codes.SQLITE_OPEN_READWRITE | codes.SQLITE_OPEN_NOMUTEX | codes.SQLITE_OPEN_EXRESCODE)
 	switch how {
 	case sqlitedb.Make:
@@ -88,16 +88,16 @@ func (c *conn) Message(rc sqlitedb.Code) (string, syscall.Errno) {
 	return libc.GoString(codes.Xsqlite3_errmsg(c.tls, c.db)), syscall.Errno(codes.Xsqlite3_system_errno(c.tls, c.db))
 }
 
-// scratchSize is the room of a statement for the texts it is given. Nearly all URLs
-// fit; what does not is allocated for one run.
+// scratchSize is the memory of a statement for the texts that are bound to it. Nearly all URLs fit; for others, memory
+// is allocated for one run.
 const scratchSize = 1 << 10
 
 type statement struct {
 	tls     *libc.TLS
 	stmt    uintptr
-	scratch uintptr   // texts of this run
-	used    int       // of scratch
-	extra   []uintptr // texts of this run that found no room in it
+	scratch uintptr   // memory for texts of this run
+	used    int       // bytes of scratch in use
+	extra   []uintptr // texts of this run that did not fit into scratch
 }
 
 func (s *statement) Int(param int, v int64) sqlitedb.Code {
@@ -121,7 +121,7 @@ func (s *statement) Text(param int, v string) sqlitedb.Code {
 	return sqlitedb.Code(codes.Xsqlite3_bind_text(s.tls, s.stmt, int32(param), p, int32(len(v)), 0))
 }
 
-// room is memory for n bytes until the statement is reset; 0 if there is none.
+// room returns memory for n bytes, valid until the statement is reset; 0 if there is none.
 func (s *statement) room(n int) uintptr {
 	if s.scratch == 0 {
 		if s.scratch = libc.Xmalloc(s.tls, scratchSize); s.scratch == 0 {
@@ -143,7 +143,7 @@ func (s *statement) room(n int) uintptr {
 func (s *statement) Step() sqlitedb.Code { return sqlitedb.Code(codes.Xsqlite3_step(s.tls, s.stmt)) }
 
 func (s *statement) Reset() {
-	codes.Xsqlite3_reset(s.tls, s.stmt) // whose error is that of the last step
+	codes.Xsqlite3_reset(s.tls, s.stmt) // the error is that of the last step
 	for _, p := range s.extra {
 		libc.Xfree(s.tls, p)
 	}
@@ -178,8 +178,8 @@ func (s *statement) Close() sqlitedb.Code {
 	return sqlitedb.Code(codes.Xsqlite3_finalize(s.tls, s.stmt))
 }
 
-// bytesAt is memory of SQLite's, which is none of Go's.
+// bytesAt returns memory of SQLite, which Go does not manage, as a slice.
 func bytesAt(p uintptr, n int) []byte { return unsafe.Slice(*(**byte)(unsafe.Pointer(&p)), n) }
 
-// wordAt is the pointer that SQLite has stored at p.
+// wordAt returns the pointer that SQLite has stored at p.
 func wordAt(p uintptr) uintptr { return **(**uintptr)(unsafe.Pointer(&p)) }
