@@ -74,7 +74,7 @@ func (d *discovery) run(ctx context.Context) error {
 		now := clk.Now()
 		wake := earlier(d.sort(now), d.dispatch(now))
 		d.testify()
-		d.commit(nil) // of what failures cost, which no acknowledgement ends
+		d.commit(nil) // for the cost of failures, which no acknowledgement commits
 		if d.over(now) {
 			return nil
 		}

@@ -152,8 +152,8 @@ type Snapshot struct {
 	Rendered    int64  `json:"rendered,omitempty"`     // pages rendered by a browser
 	Scripted    int64  `json:"scripted,omitempty"`     // pages that seem empty without scripts, in a crawl that renders none
 	ScriptedURL string `json:"scripted_url,omitempty"` // the first of them
-	Bytes       int64  `json:"bytes"`                  // of bodies, decoded
-	WireBytes   int64  `json:"wire_bytes"`             // of bodies, as received
+	Bytes       int64  `json:"bytes"`                  // bytes of bodies, decoded
+	WireBytes   int64  `json:"wire_bytes"`             // bytes of bodies, as received
 
 	Outcomes   map[string]int64 `json:"outcomes"`               // requests by class
 	Helpers    map[string]int64 `json:"helpers,omitempty"`      // requests of Outcomes that are for no page: robots.txt, sitemaps, control requests

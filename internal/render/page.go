@@ -185,7 +185,7 @@ func (v *view) open() error {
 	v.id = chromedp.FromContext(v.tab).Target.TargetID
 	v.mu.Unlock()
 	v.b.now.Store(v)
-	for _, disable := range []cdp.Command[cdp.Empty, cdp.Empty]{css.Disable, dom.Disable} { // chromedp enables them, and they cost large pages too much
+	for _, disable := range []cdp.Command[cdp.Empty, cdp.Empty]{css.Disable, dom.Disable} { // chromedp enables them; too costly for large pages
 		if _, err := chromedp.Call(ctx, disable, cdp.Empty{}); err != nil {
 			return v.why(err)
 		}

@@ -118,7 +118,7 @@ func (r *Renderer) Render(ctx context.Context, page *pipeline.Rendering) (*pipel
 	if err == nil {
 		err = r.save(page.URL, v)
 	}
-	if err == nil && page.Why != string(scripts.Controls) { // pages with controls are rendered for what their buttons lead to, not for text and links
+	if err == nil && page.Why != string(scripts.Controls) { // those are rendered for the targets of buttons
 		before, after := scripts.Look(page.Resp.Body, r.cfg.Press), scripts.Look(out.HTML, r.cfg.Press)
 		r.learned.note(page.URL, after.Links > before.Links || after.Text > before.Text+before.Text/4+50 || len(out.Links) > 0)
 	}

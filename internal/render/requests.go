@@ -247,7 +247,7 @@ func (v *view) leftOut(e *fetch.EventRequestPaused, u canonical.URL) string {
 		return "trackers are left out"
 	case method == http.MethodGet || method == http.MethodHead:
 	case method == http.MethodPost && data && !press && scope.SiteOf(u) == scope.SiteOf(v.of.URL) && (!e.Request.HasPostData || len(e.Request.PostDataEntries) > 0):
-		// Many pages ask for their data so.
+		// Many pages load their data this way.
 	default:
 		if cfg.Press {
 			v.note(e.Request.URL)

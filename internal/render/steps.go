@@ -93,7 +93,7 @@ func (v *view) pressAll() error {
 	for n, again := 0, false; n < maxRepeats && !v.late(); n++ {
 		var done bool
 		ctx, cancel := context.WithTimeout(v.tab, answerTime)
-		err := v.evaluate(ctx, 0, fmt.Sprintf("press(%s, %t)", listens, again), &done) // listeners can only be seen from the page's own world
+		err := v.evaluate(ctx, 0, fmt.Sprintf("press(%s, %t)", listens, again), &done) // only the page's world shows listeners
 		if cancel(); err != nil {
 			return err
 		}

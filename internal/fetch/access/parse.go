@@ -122,7 +122,7 @@ func Expand(s string, lookup func(string) (string, bool)) (string, error) {
 	}
 }
 
-// Expands reports whether Expand would look a variable up.
+// Expands reports whether Expand would look up a variable, or would fail.
 func Expands(s string) bool {
 	_, err := Expand(s, func(string) (string, bool) { return "", false })
 	return err != nil

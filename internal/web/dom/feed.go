@@ -209,7 +209,7 @@ func (f *feed) startTag() []byte {
 	return append(bytes.Clone(f.page[from:kept]), " >"...)
 }
 
-// depth is how many elements are open: the parser goes over them for most tags.
+// depth returns the number of open elements, over which the parser iterates for most tags.
 func (f *feed) depth() int {
 	if !f.open.IsValid() {
 		return 0

@@ -94,7 +94,7 @@ var elements = func() *elementTable {
 		{"style", element{open: (*Extractor).openStyle}},
 		{"iframe", element{open: (*Extractor).openIframe, refs: frame}},
 		{"title script textarea style iframe", element{close: (*Extractor).closeRaw}},
-		{"noscript noframes", element{open: func(e *Extractor) { e.source.markup() }}}, // their content is for clients without scripts, like us
+		{"noscript noframes", element{open: func(e *Extractor) { e.source.markup() }}}, // for clients without scripts, like us
 		{"template", element{open: (*Extractor).openTemplate, close: func(e *Extractor) { e.template = max(0, e.template-1) }}},
 		{"svg", element{open: (*Extractor).openSVG, close: func(e *Extractor) { e.svg = max(0, e.svg-1) }}},
 		{"form", element{close: func(e *Extractor) { e.form.end(&e.links) }}},

@@ -147,9 +147,8 @@ func (r *Result) Reset() {
 type Extractor struct {
 	page // the state of the current page
 
-	// Memory that pages share: at most maxKept for each buffer, and nothing of a page's body.
-
 	// Memory shared by all pages: at most maxKept for each buffer, and nothing of a page's body.
+
 	source  source // nil means scanner; tests use another one
 	scanner scanner
 	links   links

@@ -101,7 +101,7 @@ func likePathOf(s []byte) bool {
 	for i, c := range s {
 		switch {
 		case c == '*', c == '$', c == '^', c == '|', c == '[', c == ']', c == '(', c == ')', c == ',', c == ';',
-			c == ':' && i > 0 && s[i-1] == '/': // which a router has
+			c == ':' && i > 0 && s[i-1] == '/': // a parameter in the pattern of a router
 			return false
 		case c >= 0x80, kinds[c]&(letter|digit) != 0:
 			letters = true

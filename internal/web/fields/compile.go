@@ -98,7 +98,7 @@ func pattern(s string) (*regexp.Regexp, int, error) {
 
 // compileCSS also refuses selectors that the library accepts and that never match.
 func compileCSS(s string) (*selector, error) {
-	group, err := cascadia.ParseGroupWithPseudoElements(strings.ReplaceAll(s, ScopePseudo, ":root")) // the library knows :root, but not :scope
+	group, err := cascadia.ParseGroupWithPseudoElements(strings.ReplaceAll(s, ScopePseudo, ":root")) // it has no :scope
 	if err != nil {
 		return nil, fmt.Errorf("%q is no CSS selector: %w; %s", s, err, hint(s))
 	}

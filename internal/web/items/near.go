@@ -289,7 +289,7 @@ type Offer struct {
 	Fields []string `json:"fields,omitempty"`
 }
 
-// Offers are things of schema.org and elements that stand several times on a page: what somebody may want items of.
+// Offers suggests rules for items: for the things of schema.org on a page, and for elements that occur several times.
 func Offers(p *Page) (all []Offer) {
 	if p.Document == nil {
 		return nil
@@ -320,10 +320,10 @@ func Offers(p *Page) (all []Offer) {
 	return all
 }
 
-// plainName is a name that a path may have as it is.
+// plainName matches a name that needs no quotes in a JSONPath.
 var plainName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// offered are rules for the values of a thing, and of the things in it.
+// offered returns rules for the values of a thing, and of the things in it.
 func offered(path string, v map[string]any, depth int) (all []string) {
 	for _, key := range slices.Sorted(maps.Keys(v)) {
 		if !plainName().MatchString(key) || len(all) == maxNames {
