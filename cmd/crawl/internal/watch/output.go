@@ -25,7 +25,7 @@ import (
 
 const (
 	inFeed     = 100         // changes in an RSS file
-	maxTail    = 1 << 20     // bytes at the end of a file that hold its last change, of 60 KB at most
+	maxTail    = 1 << 20     // bytes at the end of a file that hold its last change, of 400 KB at most
 	tellEvery  = time.Second // how often outputs look for new changes
 	firstRetry = time.Second // pause before the second of the final tries; it doubles each time
 	lastRetry  = 10 * time.Minute
@@ -100,8 +100,10 @@ func (o *Outputs) Lines(path string, stream io.Writer) error {
 	return o.commit(to, at)
 }
 
-// lastIn returns the number of the last change in a file, or at, the last one known to be there, if that is greater. If
-// the file ends with a part of a change, it cuts the part off. Lines that others have appended stay.
+// lastIn returns the number of the last change in a file, or at, the last one known to be there, if that is greater. A
+// line counts only if it is the whole change of that number: the file may have parts of changes, and, if the database is
+// older than the file, changes whose numbers are given again. If the file ends with a part of a change, it cuts the part
+// off. Lines that others have appended stay.
 func (o *Outputs) lastIn(f *os.File, at int64) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -121,17 +123,27 @@ func (o *Outputs) lastIn(f *os.File, at int64) (int64, error) {
 	default:
 		_, err = f.WriteString("\n")
 	}
-	if i := bytes.LastIndex(tail[:end], append([]byte{'\n'}, ours...)); i >= 0 {
-		tail = tail[i+1:]
-	} else if from > 0 || !bytes.HasPrefix(tail[:end], ours) {
+	if err != nil {
 		return at, err
 	}
-	digits, _, _ := bytes.Cut(tail[len(ours):], []byte{'"'})
-	n, bad := strconv.ParseInt(string(digits), 10, 64)
-	if bad != nil {
-		return at, err
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	for line := range bytes.SplitSeq(tail[:end], []byte{'\n'}) {
+		rest, is := bytes.CutPrefix(line, ours)
+		digits, _, _ := bytes.Cut(rest, []byte{'"'})
+		n, bad := strconv.ParseInt(string(digits), 10, 64)
+		if !is || bad != nil || n <= at {
+			continue
+		}
+		found, err := o.w.store.changesAfter(n-1, 1)
+		if err != nil {
+			return at, err
+		}
+		if len(found) > 0 && found[0].n == n && found[0].text == string(line) {
+			at = n
+		}
 	}
-	return max(at, n), err
+	return at, nil
 }
 
 // write writes whole lines, which hold that many changes.
@@ -336,7 +348,7 @@ func (o *Outputs) serve(ctx context.Context, to *output, log *slog.Logger) error
 		switch {
 		case err == nil:
 			pause = tellEvery
-		case !to.patient:
+		case !to.patient || cli.Has[*cli.Error](err): // the disk has failed, not the webhook
 			o.w.mu.Lock()
 			defer o.w.mu.Unlock()
 			return o.w.fail(err)
@@ -365,7 +377,7 @@ func (o *Outputs) last(cause error, to *output, log *slog.Logger) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	for try := range tries {
-		if err = o.drain(ctx, to); err == nil || !to.patient {
+		if err = o.drain(ctx, to); err == nil || !to.patient || cli.Has[*cli.Error](err) {
 			return err
 		}
 		if refused, ok := errors.AsType[*refusal](err); ok && refused.after > 0 {

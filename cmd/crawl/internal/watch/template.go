@@ -24,7 +24,8 @@ const (
 	maxKeys     = 1 << 16
 	deepest     = 32 // lines from the unchanged line
 	maxExamples = 100
-	leastWords  = 2 // words in a line that has a shape
+	maxListed   = 32 << 10 // bytes of the examples
+	leastWords  = 2        // words in a line that has a shape
 )
 
 // place is what a changed line has in common with changed lines of other pages: another line, and how many lines behind
@@ -360,7 +361,7 @@ func (w *Watch) tellPage(one *held, places map[place]*seenPlace, news *Change) e
 			}
 			news.Diff, news.Added, news.Removed = c.diff(isTemplate)
 		}
-		if len(news.Examples) < maxExamples {
+		if len(news.Examples) < maxExamples && len(strings.Join(news.Examples, ""))+len(one.URL) <= maxListed {
 			news.Examples = append(news.Examples, one.URL)
 		}
 	}

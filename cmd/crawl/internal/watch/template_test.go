@@ -249,7 +249,9 @@ func TestTemplate(t *testing.T) {
 // a whole.
 func TestDocumentsHaveNoTemplate(t *testing.T) {
 	const documents = 7
-	word := func(page, round int) string { return fmt.Sprintf("%s of %s", names[page], names[(page*3+round*5)%len(names)]) }
+	word := func(page, round int) string {
+		return fmt.Sprintf("%s of %s", names[page], names[(page*3+round*5)%len(names)])
+	}
 	log := func(page, rounds int) (lines []string) {
 		for round := range rounds + 1 {
 			lines = append(lines, "The entry "+word(page, round))

@@ -151,7 +151,9 @@ func (w *tried) told() (list []Change) {
 	f, err := os.Open(w.file)
 	require.NoError(w.t, err)
 	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxTail)
+	for lines.Scan() {
 		var c Change
 		require.NoError(w.t, json.Unmarshal(lines.Bytes(), &c))
 		list = append(list, c)

@@ -84,7 +84,9 @@ func (o *Outputs) Webhook(to string, secret []byte) error {
 			err := h.post(ctx, c)
 			if refused, ok := errors.AsType[*refusal](err); ok && refused.after > 0 {
 				out.wait = clock.System().Now().Add(refused.after).Unix()
-				err = errors.Join(err, o.commit(out, out.at))
+				if failed := o.commit(out, out.at); failed != nil {
+					return i, failed
+				}
 			}
 			if err != nil {
 				return i, err

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -109,5 +110,30 @@ func TestDelivery(t *testing.T) {
 		require.NoError(t, err)
 		require.NotContains(t, string(data), "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", name)
 		require.NotContains(t, string(data), string(key), name)
+	}
+}
+
+// A webhook that asks to be left alone does not hide that the database has failed: the watch ends.
+func TestDatabaseFailsAtAWebhook(t *testing.T) {
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer hook.Close()
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
+	defer w.end()
+	out := w.NewOutputs()
+	require.NoError(t, out.Webhook(hook.URL, nil))
+	require.NoError(t, w.store.addChange(&Change{ID: "one"}))
+	require.NoError(t, w.store.db.Exec(`DROP TABLE sinks`))
+	ctx, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
+	err := out.Run(ctx, slog.New(slog.DiscardHandler))
+	require.ErrorContains(t, err, "sinks")
+	require.NotContains(t, err.Error(), "503")
+	select {
+	case <-w.Failed():
+	default:
+		require.Fail(t, "the watch goes on")
 	}
 }
