@@ -2,6 +2,8 @@ package watch
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -189,7 +191,9 @@ func setOf(lines []string) map[string]bool {
 
 // tell reports the changes that are held, without lines that belong to the template of their host. A place where most
 // pages have changed is reported once, as a change of the host with Change "template".
-func (w *Watch) tell(since time.Time) error {
+// If ctx ends, what is not
+// told yet stays held. The caller holds the lock, which is released between hosts.
+func (w *Watch) tell(ctx context.Context, since time.Time) error {
 	list, err := w.store.allHeld()
 	if err != nil {
 		return err
@@ -211,17 +215,46 @@ func (w *Watch) tell(since time.Time) error {
 		}
 	}
 	for _, h := range hosts {
-		if err := w.store.db.Transact(func() error { return w.tellOf(h, of[h], since) }); err != nil {
+		w.mu.Unlock() // outputs may go on
+		ended := ctx.Err() != nil
+		w.mu.Lock()
+		if ended {
+			return nil
+		}
+		counts := w.counts
+		err := w.store.db.Transact(func() error { return w.tellOf(ctx, h, of[h], since) })
+		if err != nil {
+			w.counts = counts
+		}
+		if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// tally is how many pages have changed at a place, and the first manyPages of them.
+type tally struct {
+	n     int
+	pages []int64
+}
+
+func (t *tally) add(page int64) {
+	if t.n++; len(t.pages) < manyPages {
+		t.pages = append(t.pages, page)
+	}
+}
+
 // tellOf does for one host what tell does for all.
-func (w *Watch) tellOf(h *host, list []*held, since time.Time) error {
-	changed := make(map[place][]int64)
+func (w *Watch) tellOf(ctx context.Context, h *host, list []*held, since time.Time) error {
+	changed := make(map[place]*tally)
 	for _, one := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if since.IsZero() || one.Time.Before(since) {
 			since = one.Time
 		}
@@ -232,9 +265,12 @@ func (w *Watch) tellOf(h *host, list []*held, since time.Time) error {
 		here := make(map[place]bool)
 		for i := range c.edits {
 			for _, p := range c.edits[i].places {
-				if len(changed) < maxKeys && !here[p] {
+				if changed[p] == nil && len(changed) < maxKeys {
+					changed[p] = new(tally)
+				}
+				if t := changed[p]; t != nil && !here[p] {
 					here[p] = true
-					changed[p] = append(changed[p], one.e.id)
+					t.add(one.e.id)
 				}
 			}
 		}
@@ -248,6 +284,9 @@ func (w *Watch) tellOf(h *host, list []*held, since time.Time) error {
 	}
 	news := Change{Change: "template"}
 	for _, one := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if err := w.tellPage(one, places, &news); err != nil {
 			return err
 		}
@@ -280,7 +319,7 @@ func (s *store) compared(one *held) (*comparison, error) {
 }
 
 // places returns what is known of the places of a host, with what the round since that time has found.
-func (s *store) places(h *host, changed map[place][]int64, since time.Time) (map[place]*seenPlace, error) {
+func (s *store) places(h *host, changed map[place]*tally, since time.Time) (map[place]*seenPlace, error) {
 	places := make(map[place]*seenPlace, len(changed)+len(h.Places))
 	pages := make(map[uint64]int, len(changed)) // how many pages have the line, by its hash
 	for _, p := range h.Places {
@@ -304,10 +343,13 @@ func (s *store) places(h *host, changed map[place][]int64, since time.Time) (map
 		}
 	}
 	for _, p := range places {
-		n := len(changed[p.place])
-		p.Changed += float32(n)
-		p.Same += float32(max(0, pages[p.Context]-n))
-		for _, id := range changed[p.place] {
+		t := changed[p.place]
+		if t == nil {
+			t = new(tally)
+		}
+		p.Changed += float32(t.n)
+		p.Same += float32(max(0, pages[p.Context]-t.n))
+		for _, id := range t.pages {
 			if len(p.Pages) < manyPages && !slices.Contains(p.Pages, id) {
 				p.Pages = append(p.Pages, id)
 			}

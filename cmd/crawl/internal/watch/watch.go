@@ -39,9 +39,11 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/treadlight/crawl"
@@ -176,6 +178,9 @@ func (w *Watch) open() error {
 	if err == nil {
 		err = w.store.db.Transact(w.begin)
 	}
+	if err == nil {
+		err = w.reread()
+	}
 	if err != nil && !cli.Has[*cli.Error](err) {
 		err = cli.IO(err)
 	}
@@ -239,9 +244,6 @@ func (w *Watch) begin() error {
 	if len(w.urls) == 0 {
 		return cli.Usagef("%s has a crawl without a page: name the URL to begin at", w.o.Dir)
 	}
-	if err := w.reread(); err != nil {
-		return err
-	}
 	text, err := w.o.Settings.SaveIn(w.o.Dir)
 	if err == nil {
 		err = w.store.setMeta("settings", text)
@@ -253,22 +255,36 @@ func (w *Watch) begin() error {
 }
 
 // reread has the next visits of all pages go unreported, if another part of their text is compared than in the last
-// run.
+// run. It first tells what that run has held and not told, as it was read.
 func (w *Watch) reread() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	now := fmt.Sprintf("%q %q", w.o.Select, w.o.Ignore)
 	was, err := w.store.meta("reader")
 	if err != nil || was == now {
 		return err
 	}
-	for _, e := range w.urls {
-		if e.kind == page && e.state == live {
-			e.state = quiet
-			if err := w.store.put(e); err != nil {
-				return err
+	if w.reader.selectors, err = "", nil; was != "" {
+		_, err = fmt.Sscanf(was, "%q", &w.reader.selectors)
+	}
+	if err == nil {
+		err = w.tell(context.Background(), time.Time{})
+	}
+	w.reader.selectors = w.o.Select
+	if err != nil {
+		return err
+	}
+	return w.store.db.Transact(func() error {
+		for _, e := range w.urls {
+			if e.kind == page && e.state == live {
+				e.state = quiet
+				if err := w.store.put(e); err != nil {
+					return err
+				}
 			}
 		}
-	}
-	return w.store.setMeta("reader", now)
+		return w.store.setMeta("reader", now)
+	})
 }
 
 // Saved returns the settings of the last run and its Options.Flags. If the directory has no watch, it returns the
@@ -351,7 +367,10 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	defer w.mu.Unlock()
 	if w.failed == nil {
 		_ = w.fail(w.store.db.Transact(func() error { return w.store.saveHosts(w.hosts) }))
-		_ = w.fail(w.tell(began))
+		telling, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		_ = w.fail(w.tell(telling, began))
+		interrupted = interrupted || telling.Err() != nil
+		stop()
 	}
 	if w.failed != nil {
 		err = w.failed
