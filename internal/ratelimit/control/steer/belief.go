@@ -122,11 +122,12 @@ func (p *peak) note(t *Tuning, now clock.Instant, r *refill, h *history) {
 
 // doubt is what was believed before evidence that may be wrong, to go back to.
 type doubt struct {
-	// sure is the interval before refusals after few responses; sure.run is zero if there is none.
+	// sure is what was believed before a refusal with little evidence contradicted it; sure.run is zero if nothing is
+	// kept.
 	sure interval
 	// before is the interval before the experiment on failures.
 	before interval
-	// until is when sure becomes the belief again, if it is set.
+	// until is when sure becomes the belief again.
 	until clock.Instant
 	// times is how often an interval was kept as sure since the last clear: each is kept for twice as long as the one
 	// before, up to 8 times.

@@ -278,7 +278,7 @@ func (h *health) keep(good, bad float32) {
 // reset begins a new run.
 func (h *health) reset() { h.sum, h.runN, h.runB = 0, 0, 0 }
 
-// outages tells a pause out of the blue, which says nothing of the rate, from a limiter's pause, which comes again.
+// outages tells an unexpected pause, which says nothing of the rate, from a limiter's pause, which comes again.
 type outages struct {
 	at   clock.Instant // end of the latest pause that was looked at; zero for none
 	n    float64       // requests admitted before it, in its cycle

@@ -79,8 +79,8 @@ func (p *pause) down() bool {
 	return p.class.Overload() && p.class != outcome.Throttled && p.class != outcome.Unavailable
 }
 
-// patient reports a pause that is a limiter's and no outage, so that those who wait for a permit may go on waiting. The
-// plan then shows a closed circuit.
+// patient reports whether a pause is a limiter's and no outage, so that callers who wait for a permit may go on
+// waiting. The plan then shows a closed circuit.
 func (p *pause) patient() bool { return p.explicit() && !p.blocked() && (p.tries == 0 || p.order > 0) }
 
 // longestWait bounds the time to the next trial: a quarter of the pause so far, at least two seconds, and for an outage
@@ -180,9 +180,9 @@ func (s *Steer) heed(x *Sample, bad bool) {
 	}
 }
 
-// hit begins a pause. The first trial is due after a Retry-After, or if that is more after a wait: that of a block is
-// BlockWait or the length of the last one; any other is 100 ms, one round trip, two intervals of the rate or a third of
-// the last pause, whichever is longest, within longestWait.
+// hit begins a pause. The first trial is due when both the Retry-After and a wait are over. The wait of a block is
+// BlockWait or that of the last block. Any other is 100 ms, one round trip, two intervals of the rate or a third of the
+// last pause, whichever is longest, within longestWait.
 func (s *Steer) hit(x *Sample, cause control.Cause) {
 	now := x.At
 	s.pause.begin(now, s.rate)
@@ -331,10 +331,10 @@ const cheapOrder = 5 * time.Second
 // outage after all, to climb back from the rate that was learned takes at most half as long as it did.
 const longOutage = 2 * time.Minute
 
-// outage reports whether a pause says nothing of the rate: it comes out of the blue, is the first of its kind, and is
-// too long for a bucket's. A 429 with a Retry-After is never one, nor is a pause whose first trial succeeded, unless
-// after a short Retry-After, nor one of more than longOutage at a host that says that it refuses. admitted is the
-// number of requests in the cycle before it.
+// outage reports whether a pause says nothing of the rate: it is unexpected, the first of its kind, and too long for a
+// bucket's. A 429 with a Retry-After is never one. Nor is a pause whose first trial succeeded, unless after a
+// Retry-After of at most cheapOrder. Nor is a pause longer than longOutage of a host that says that it refuses.
+// admitted is the number of requests in the cycle before the pause.
 func (p *pause) outage(now clock.Instant, took time.Duration, admitted float64) bool {
 	if took < max(2*time.Second, seconds(4/p.failRate)) || p.tries == 0 && (p.order == 0 || p.order > cheapOrder) || p.class == outcome.Throttled && p.order > 0 {
 		return false

@@ -337,7 +337,7 @@ func (s *Steer) decide(now clock.Instant) {
 	if x <= s.lo {
 		return
 	}
-	if !s.recovering(now) && !s.win.habit { // a refusal soon above says more than one far above
+	if !s.recovering(now) && !s.win.habit { // a refusal soon above lo tells more than one far above it
 		x = min(x, s.lo*s.tune.Climb)
 	}
 	s.on(now, Promising)

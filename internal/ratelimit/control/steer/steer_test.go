@@ -19,7 +19,7 @@ func FuzzAnyOrder(f *testing.F) { f.Fuzz(rapid.MakeFuzz(anyOrder)) }
 
 func TestSameHistorySamePlan(t *testing.T) { controltest.SameHistorySamePlan(t, Maker(nil)) }
 
-// The memory of one host is what a million hosts take a million times.
+// A crawl may keep a million hosts, so the state of each has to be small.
 func TestHostsAreSmall(t *testing.T) {
 	t.Logf("a host takes %d bytes, one that has refused %d more", unsafe.Sizeof(Steer{}), unsafe.Sizeof(pause{}))
 	require.LessOrEqual(t, unsafe.Sizeof(Steer{}), uintptr(320))

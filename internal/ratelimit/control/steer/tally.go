@@ -30,7 +30,7 @@ func (c *tally) add(second uint8) {
 		c.dated, c.last, c.now = second, c.now, 0
 	}
 	if *count < math.MaxUint16 {
-		*count++ // an overflow is more than any host blocks for
+		*count++ // the maximum is more than a host admits in a second before it blocks
 	}
 }
 
