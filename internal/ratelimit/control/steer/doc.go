@@ -35,11 +35,12 @@
 //
 // # A pause
 //
-// A refusal, or more failures than usual, begins a pause: nothing is sent for as long as the host orders, else for ever
-// longer waits of up to a quarter of the pause so far; then comes one trial. Its success ends the pause, which is
-// judged once, in Steer.resume. The first long pause that nothing explains teaches nothing, since it may be an outage, unless
-// the host says that it refuses and the pause lasts over two minutes, or a 429 refused a rate more than 10 % above lo,
-// which says nothing against lo. Failures that no limiter answers with teach nothing unless they come again soon.
+// A refusal, or more failures than usual, begins a pause: nothing is sent for as long as the host orders, else for
+// ever longer waits of up to a quarter of the pause so far; then comes one trial. Its success ends the pause, which is
+// judged once, in Steer.resume. The first long pause that nothing explains teaches nothing, since it may be an outage,
+// unless the host says that it refuses and the pause lasts over two minutes, or a 429 refused a rate more than 10 %
+// above lo, which says nothing against lo. Failures that no limiter answers with teach nothing unless they come again
+// soon.
 //
 // # Where the rest is
 //
