@@ -149,7 +149,7 @@ func checkPage(t *testing.T, fetch func(context.Context, string) (*http.Response
 	}
 }
 
-// within fails the test if do takes too long, and ends the test then.
+// within calls do and fails the test if that takes too long. It waits for do in any case.
 func within(t *testing.T, what string, do func()) {
 	t.Helper()
 	begin := clock.System().Now()
@@ -285,7 +285,7 @@ func (d *sinkDriver) flush(want int) {
 	d.holds(want, "after Flush")
 }
 
-// holds checks that the destination has exactly the first want records.
+// holds checks that the destination has exactly the first want items or, if the sink takes no items, records.
 func (d *sinkDriver) holds(want int, when string) {
 	d.t.Helper()
 	urls, items := make([]string, want), make([]string, want)

@@ -1,14 +1,14 @@
 // Package breaker is the circuit breaker of hosts: closed, open, half-open.
 //
-// A closed breaker lets calls pass and listens to their results. Too many failures open it; while it is open nobody
-// calls. After a while it is half-open and lets a few probes out, one at a time: enough successes close it, the first
-// failure opens it again. Only the results of calls begun since the last change of state count.
+// A closed breaker lets calls pass and records their results. Too many failures open it; while it is open it refuses
+// all calls. After a while it is half-open and lets a few probes pass, one at a time: enough successes close it, and
+// the first failure opens it again. Only results of calls that began since the last change of state count.
 //
-// [Breaker.Allow] hands out a [Ticket]. [Breaker.Record] ends it with a verdict, [Breaker.Drop]
-// without one. A probe of which nothing comes back counts as lost after [Config.ProbeTimeout].
+// [Breaker.Allow] returns a [Ticket]. [Breaker.Record] ends it with a result, [Breaker.Drop] without one. A probe whose
+// ticket is not ended counts as lost after [Config.ProbeTimeout].
 //
-// A Breaker takes no lock and reads no clock: its owner serialises the calls, passes the
-// instants, and counts the error rate over a window of his own.
+// A Breaker takes no lock and reads no clock: its owner serializes the calls, passes the instants, and measures the
+// error rate over a window of its own.
 package breaker
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/enum"
 )
 
-// State is where a breaker stands. The zero State is [Closed].
+// State is the state of a breaker. The zero State is [Closed].
 type State uint8
 
 // The states.
@@ -35,24 +35,24 @@ var names = []string{"closed", "open", "half_open"}
 
 func (s State) String() string { return enum.Name(names, "state", s) }
 
-// MarshalText writes the name, so that JSON shows it.
+// MarshalText returns the name, which JSON then shows.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads a name back.
+// UnmarshalText sets s to the state with that name.
 func (s *State) UnmarshalText(text []byte) error { return enum.Parse(names, "breaker state", text, s) }
 
 // Config says when a breaker changes its state. Breakers share it by pointer; after [Config.Validate] it must not
 // change.
 type Config struct {
-	ErrorRate    float64       // share of failures that opens, in (0, 1]; zero means 0.5
-	MinSamples   int           // results below which the rate is not looked at; zero means 10
-	Consecutive  int           // failures in a row that open; zero means 5
-	OpenFor      time.Duration // from open to half-open; zero means 15s
-	Probes       int           // successes that close again, up to 65535; zero means 2
-	ProbeTimeout time.Duration // after which a probe counts as lost; zero means OpenFor
+	ErrorRate    float64       // share of failures that opens it, in (0, 1]; zero means 0.5
+	MinSamples   int           // number of results from which the rate counts; zero means 10
+	Consecutive  int           // number of failures in a row that opens it; zero means 5
+	OpenFor      time.Duration // time from open to half-open; zero means 15s
+	Probes       int           // number of successes that closes it again, up to 65535; zero means 2
+	ProbeTimeout time.Duration // time after which a probe counts as lost; zero means OpenFor
 }
 
-// Validate puts defaults where a field is zero and rejects what is out of range.
+// Validate replaces zero fields by defaults, and returns an error if a field is out of range.
 func (c *Config) Validate() error {
 	c.ErrorRate = cmp.Or(c.ErrorRate, 0.5)
 	c.MinSamples, c.Consecutive, c.Probes = cmp.Or(c.MinSamples, 10), cmp.Or(c.Consecutive, 5), cmp.Or(c.Probes, 2)
@@ -77,35 +77,35 @@ func (c *Config) Validate() error {
 
 const never = clock.Instant(math.MinInt64)
 
-// Ticket is one allowed call. The zero Ticket belongs to no call.
+// Ticket stands for one call that was allowed. The zero Ticket stands for no call.
 type Ticket struct {
 	generation uint32
-	probe      uint32 // which probe it is; zero for none
+	probe      uint32 // number of the probe; zero means that the call is none
 }
 
 // Probe reports whether the call is a probe of a half-open breaker.
 func (t Ticket) Probe() bool { return t.probe != 0 }
 
-// Number is a probe's number, for owners who cannot keep a ticket; zero for no probe.
+// Number returns the probe's number, for owners that cannot keep a ticket; zero if the call is no probe.
 func (t Ticket) Number() uint32 { return t.probe }
 
-// Breaker is the machine. Its owner serialises all calls.
+// Breaker is the state of one circuit breaker. Its owner serializes all calls.
 type Breaker struct {
 	cfg         *Config
-	since       clock.Instant // of the last change of state
-	sent        clock.Instant // when the probe that is out went
+	since       clock.Instant // when the state last changed
+	sent        clock.Instant // when the probe in flight was let through
 	generation  uint32        // grows with every change of state, from 1
 	probe       uint32        // number of the latest probe
-	out         uint32        // the probe that is out; zero for none
+	out         uint32        // number of the probe in flight; zero means none
 	consecutive uint32        // failures in a row
-	successes   uint16        // of probes, since half-open
+	successes   uint16        // successful probes since it is half-open
 	state       State
 }
 
 // New returns a closed breaker. It keeps cfg, which must have passed Validate.
 func New(cfg *Config) Breaker { return Breaker{cfg: cfg, since: never, generation: 1} }
 
-// State is the state at now: an open breaker whose time is over is half-open.
+// State returns the state at now: an open breaker whose OpenFor has passed is half-open.
 func (b *Breaker) State(now clock.Instant) State {
 	if b.state == Open && now >= b.openEnd() {
 		return HalfOpen
@@ -113,12 +113,12 @@ func (b *Breaker) State(now clock.Instant) State {
 	return b.state
 }
 
-// Consecutive is the number of failures in a row.
+// Consecutive returns the number of failures in a row.
 func (b *Breaker) Consecutive() int { return int(b.consecutive) }
 
 func (b *Breaker) counts(t Ticket) bool { return t.generation == b.generation }
 
-// Until is the end of the last open time; ok is false unless the breaker is open, or half-open after it.
+// Until returns when the last open time ends or ended. ok is false unless the breaker is open, or half-open after that.
 func (b *Breaker) Until() (until clock.Instant, ok bool) {
 	if b.state == Closed {
 		return 0, false
@@ -128,8 +128,8 @@ func (b *Breaker) Until() (until clock.Instant, ok bool) {
 
 func (b *Breaker) openEnd() clock.Instant { return b.since.AddClamped(b.cfg.OpenFor) }
 
-// Ready reports whether Allow would allow a call at now and, if not, from when on without a result. It changes
-// nothing.
+// Ready reports whether Allow would allow a call at now. If not, retryAt is when it will, unless a result comes before.
+// Ready changes nothing.
 func (b *Breaker) Ready(now clock.Instant) (retryAt clock.Instant, ok bool) {
 	switch {
 	case b.state == Open:
@@ -142,7 +142,7 @@ func (b *Breaker) Ready(now clock.Instant) (retryAt clock.Instant, ok bool) {
 	return retryAt, now >= retryAt
 }
 
-// Allow asks for a call at now. If it is not ok, ask again at retryAt.
+// Allow returns a ticket for a call at now. If ok is false, the call is refused, and may be tried again at retryAt.
 func (b *Breaker) Allow(now clock.Instant) (t Ticket, retryAt clock.Instant, ok bool) {
 	if b.state == Closed {
 		return Ticket{generation: b.generation}, now, true
@@ -153,13 +153,13 @@ func (b *Breaker) Allow(now clock.Instant) (t Ticket, retryAt clock.Instant, ok 
 	if b.state == Open {
 		b.change(now, HalfOpen)
 	}
-	b.probe = max(b.probe+1, 1) // zero means no probe, also after 2^32 of them
+	b.probe = max(b.probe+1, 1) // 0 stands for no probe, so the number never wraps round to it
 	b.out, b.sent = b.probe, now
 	return Ticket{b.generation, b.probe}, now, true
 }
 
-// TicketAt is the ticket of a call begun at sent, for results without theirs. It is not ok, and the result does not
-// count, if the call began before the last change of state or while nothing was allowed.
+// TicketAt returns the ticket of a call that began at sent, for owners that did not keep it. If the call began before
+// the last change of state, or while no call was allowed, ok is false and the result does not count.
 func (b *Breaker) TicketAt(sent clock.Instant) (t Ticket, ok bool) {
 	if b.state == Open || sent < b.since {
 		return Ticket{}, false
@@ -171,9 +171,9 @@ func (b *Breaker) TicketAt(sent clock.Instant) (t Ticket, ok bool) {
 	return t, true
 }
 
-// Record takes the result of a call at now, with the owner's error rate over samples results, this one included, and
-// reports whether the state changed. Tickets from before the last change are ignored. A probe counted as lost gives
-// its verdict, but frees no other's slot.
+// Record ends a ticket with the result of its call. errorRate is the owner's error rate over samples results, including
+// this one. Record reports whether the state changed. Tickets from before the last change are ignored. The result of a
+// probe that counted as lost is used, but leaves a newer probe in flight.
 func (b *Breaker) Record(now clock.Instant, t Ticket, failed bool, errorRate float64, samples int) (changed bool) {
 	if !b.counts(t) {
 		return false
@@ -192,7 +192,7 @@ func (b *Breaker) Record(now clock.Instant, t Ticket, failed bool, errorRate flo
 	return true
 }
 
-// judge is the state that a result leads to. It counts the successes of probes.
+// judge returns the state to which a result leads. It counts the successes of probes.
 func (b *Breaker) judge(failed bool, errorRate float64, samples int) State {
 	switch {
 	case b.state == HalfOpen && failed:
@@ -209,17 +209,18 @@ func (b *Breaker) judge(failed bool, errorRate float64, samples int) State {
 	return b.state
 }
 
-// Drop ends a ticket without a verdict, and frees a probe's slot. It may be called for an ended ticket.
+// Drop ends a ticket without a result. If it is that of the probe in flight, the next probe may pass. The ticket may
+// already have ended.
 func (b *Breaker) Drop(t Ticket) {
 	if b.counts(t) && t.probe == b.out {
 		b.out = 0
 	}
 }
 
-// Lose ends the probe of that number without a verdict, if it is still out.
+// Lose ends the probe with that number without a result, if it is still in flight.
 func (b *Breaker) Lose(probe uint32) { b.Drop(Ticket{b.generation, probe}) }
 
-// Trip opens the breaker at now, also to restore one, at its old instant.
+// Trip opens the breaker at now. To restore a breaker that was open, pass the instant at which it had opened.
 func (b *Breaker) Trip(now clock.Instant) { b.change(now, Open) }
 
 func (b *Breaker) change(now clock.Instant, to State) {

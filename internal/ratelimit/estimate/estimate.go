@@ -1,8 +1,8 @@
-// Package estimate summarises a stream of measurements in a few bytes.
+// Package estimate summarizes a stream of measurements in a few bytes.
 //
-// [EWMA] is the running mean that forgets, [Quantile] the tail of the last durations, [Window] the outcomes of the
-// last half minute or so. All three are values that belong to one owner, who serialises the calls: they take no lock
-// and read no clock. They are small because an engine keeps one of each for every host it knows.
+// [EWMA] is a running mean in which old values fade, [Quantile] finds quantiles of the last durations, and [Window]
+// counts the outcomes of the last half minute or so. Each value belongs to one owner, who serializes the calls: they
+// take no lock and read no clock. They are small because the engine has one of each for every host that it knows.
 package estimate
 
 import (
@@ -16,37 +16,39 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// EWMA is an exponentially weighted moving average, seeded by assignment and read by conversion. Zero averages from 0.
+// EWMA is an exponentially weighted moving average. Assign its first value, and convert it to read it. The zero EWMA
+// starts from 0.
 type EWMA float64
 
-// Add moves the average by the share lambda, in (0, 1], towards x.
+// Add moves the average towards x by the share lambda, in (0, 1].
 func (e *EWMA) Add(x, lambda float64) { *e = EWMA((1-lambda)*float64(*e) + lambda*x) }
 
 const (
-	// Samples is how many durations are usually kept: the p95 of 64 rests on four.
+	// Samples is how many durations are usually kept: the p95 of 64 depends on the four longest.
 	Samples = 64
-	// MaxSamples is how many can be kept.
+	// MaxSamples is the greatest number that can be kept.
 	MaxSamples = math.MaxUint8
-	// fewSamples need no memory of their own: most hosts of a broad crawl have few pages.
+	// fewSamples need no separate memory: most hosts of a broad crawl have few pages.
 	fewSamples = 6
 
-	// leastSample is the shortest duration above zero, perOctave the steps to its double: a step is 7.2 %.
+	// leastSample is the shortest duration above zero that is distinguished, and perOctave the number of steps from a
+	// duration to its double: a step is 7.2 %.
 	leastSample = 16 * time.Microsecond
 	perOctave   = 10
 )
 
-// Quantile keeps the last durations in a byte each, within 3.6 % from 16 µs to 11.8 minutes, and finds quantiles. The
-// zero Quantile is empty and ready. Not safe for concurrent use.
+// Quantile keeps the last durations in a byte each, exact to 3.6 % from 16 µs to 11.8 minutes, and finds quantiles of
+// them. The zero Quantile is empty and ready for use. It is not safe for concurrent use.
 type Quantile struct {
-	// ring is the first of the codes, nil while there are few; a slice would take two words more per host.
+	// ring points to the first of the codes; nil while there are few. A slice would take two more words for each host.
 	ring *uint8
 	few  [fewSamples]uint8
 	n    uint8 // samples kept
-	next uint8 // the oldest sample, once as many are kept as may be
+	next uint8 // index of the oldest sample, once the ring is full
 }
 
-// Add records d among the last samples, from 1 to MaxSamples and constant. Below 15 µs it counts as 0; it is capped at
-// 11.8 minutes. It allocates on the seventh sample only.
+// Add records d as the newest of the last samples durations. samples must be from 1 to MaxSamples and the same in every
+// call. A d below 15 µs counts as 0; one above 11.8 minutes counts as that. Only the seventh call allocates.
 func (q *Quantile) Add(d time.Duration, samples int) {
 	if q.ring == nil && int(q.n) < samples && q.n == fewSamples {
 		ring := make([]uint8, samples)
@@ -62,18 +64,19 @@ func (q *Quantile) Add(d time.Duration, samples int) {
 	q.next = uint8((int(q.next) + 1) % samples)
 }
 
-// kept are the codes, in no order.
+// kept returns the codes, in no order.
 func (q *Quantile) kept() []uint8 {
 	if q.ring == nil {
 		return q.few[:q.n]
 	}
-	return unsafe.Slice(q.ring, q.n) // n never exceeds what Add has made room for
+	return unsafe.Slice(q.ring, q.n) // n never exceeds what Add has allocated
 }
 
-// Len is the number of durations kept.
+// Len returns the number of durations kept.
 func (q *Quantile) Len() int { return int(q.n) }
 
-// At is the p-quantile, p in (0, 1]: At(0.95) is the p95; 0 if empty. It changes nothing.
+// At returns the p-quantile, with p in (0, 1]: At(0.95) is the p95. It returns 0 if nothing is kept. It changes
+// nothing.
 func (q *Quantile) At(p float64) time.Duration {
 	n := q.Len()
 	if n == 0 {
@@ -86,7 +89,7 @@ func (q *Quantile) At(p float64) time.Duration {
 	return durations[sorted[min(max(rank, 1), n)-1]]
 }
 
-// Mean is the average of the kept durations, 0 when nothing is kept.
+// Mean returns the average of the durations kept, or 0 if nothing is kept.
 func (q *Quantile) Mean() time.Duration {
 	var sum time.Duration
 	for _, code := range q.kept() {
@@ -95,13 +98,14 @@ func (q *Quantile) Mean() time.Duration {
 	return sum / time.Duration(max(q.n, 1))
 }
 
-// encode counts the steps above the shortest duration, from one, so that codes sort as durations; none is zero.
+// encode returns 1 plus the number of steps from the shortest duration to d, so that codes sort as durations do. The
+// code of no duration is zero.
 func encode(d time.Duration) uint8 {
 	steps := math.Round(perOctave * math.Log2(float64(max(d, 1))/float64(leastSample)))
 	return uint8(min(max(steps+1, 0), math.MaxUint8))
 }
 
-// durations are, of each code, the middle by ratio of those that share it.
+// durations has, for each code, the geometric middle of the durations with that code.
 var durations = func() (all [math.MaxUint8 + 1]time.Duration) {
 	for code := 1; code < len(all); code++ {
 		all[code] = time.Duration(math.Round(float64(leastSample) * math.Exp2(float64(code-1)/perOctave)))
@@ -109,13 +113,13 @@ var durations = func() (all [math.MaxUint8 + 1]time.Duration) {
 	return all
 }()
 
-// maxBuckets bounds a window's memory to 4 KiB; a finer one would not be read.
+// maxBuckets bounds the memory of a window to 4 KiB; nobody needs a finer one.
 const maxBuckets = 1024
 
-// Counts are the events in view of a [Window]. Total includes the errors.
+// Counts has the numbers of events in a [Window]. Total includes the errors.
 type Counts struct{ Total, Errors int }
 
-// ErrorRate is the share of errors, in [0, 1]; it is 0 when nothing was counted.
+// ErrorRate returns the share of errors, in [0, 1], or 0 if nothing was counted.
 func (c Counts) ErrorRate() float64 {
 	if c.Total == 0 {
 		return 0
@@ -123,24 +127,24 @@ func (c Counts) ErrorRate() float64 {
 	return float64(c.Errors) / float64(c.Total)
 }
 
-// Window counts events over a sliding span in buckets, whose borders are multiples of their width since the epoch. An
-// event is forgotten between span-width and span after it happened. Not safe for concurrent use.
+// Window counts events over a sliding span, in buckets whose borders are multiples of their width since the epoch. An
+// event is forgotten between span-width and span after it happened. It is not safe for concurrent use.
 //
-// A bucket counts up to 65,535 events; a full one keeps its share.
+// A bucket counts up to 65,535 events; a full one keeps its share of errors.
 type Window struct {
-	shape  *shape // of this window and its copies
+	shape  *shape // shared by this window and its copies
 	newest int64  // number of the latest bucket
-	// counts are a byte per bucket, of all events; after the first error or 256th event two bytes each of all and of
-	// errors. Nil while nothing is in view.
+	// counts has one byte for each bucket, for all events. After the first error or the 256th event of a bucket it has
+	// two bytes for all events and two for errors. Nil if no events are counted.
 	counts []byte
 }
 
 type shape struct {
 	width time.Duration
-	n     int // buckets
+	n     int // number of buckets
 }
 
-// NewWindow returns an empty window over span, of 1 to 1024 buckets of width.
+// NewWindow returns an empty window over span, divided into 1 to 1024 buckets of the given width.
 func NewWindow(span, width time.Duration) (Window, error) {
 	if width <= 0 || span < width || span%width != 0 || span/width > maxBuckets {
 		return Window{}, fmt.Errorf("window of %v in buckets of %v: want 1 to %d whole buckets", span, width, maxBuckets)
@@ -148,8 +152,8 @@ func NewWindow(span, width time.Duration) (Window, error) {
 	return Window{shape: &shape{width: width, n: int(span / width)}}, nil
 }
 
-// Add counts an event at now, or in the latest bucket if now is earlier. It allocates only for an empty trimmed
-// ([Window.Trim]) window, and then for the first error or bucket of more than 255.
+// Add counts an event at now, or in the latest bucket if now is earlier. It allocates only for the first event after
+// the window was empty and trimmed ([Window.Trim]), and then for the first error, or if a bucket exceeds 255.
 func (w *Window) Add(now clock.Instant, failed bool) {
 	if w.counts == nil {
 		w.counts = make([]byte, w.shape.n)
@@ -169,7 +173,7 @@ func (w *Window) Add(now clock.Instant, failed bool) {
 	w.set(i, total+1, errs)
 }
 
-// Sum is what is in view at now.
+// Sum returns the counts at now.
 func (w *Window) Sum(now clock.Instant) (sum Counts) {
 	w.advance(now)
 	if w.counts == nil {
@@ -186,7 +190,7 @@ func (w *Window) Sum(now clock.Instant) (sum Counts) {
 // Reset forgets all events.
 func (w *Window) Reset() { clear(w.counts) }
 
-// Trim gives the memory back that what is in view at now does not need.
+// Trim frees the memory that the counts at now do not need.
 func (w *Window) Trim(now clock.Instant) {
 	sum := w.Sum(now)
 	if sum.Total == 0 {
@@ -204,7 +208,7 @@ func (w *Window) Trim(now clock.Instant) {
 	w.convert(w.shape.n)
 }
 
-// wide reports whether counts has two bytes and errors.
+// wide reports whether counts has two bytes for each number, and errors.
 func (w *Window) wide() bool { return len(w.counts) > w.shape.n }
 
 func (w *Window) at(i int) (total, errs uint16) {
@@ -214,7 +218,7 @@ func (w *Window) at(i int) (total, errs uint16) {
 	return binary.LittleEndian.Uint16(w.counts[4*i:]), binary.LittleEndian.Uint16(w.counts[4*i+2:])
 }
 
-// set needs counts that are wide enough.
+// set sets the numbers of a bucket. counts must be wide enough for them.
 func (w *Window) set(i int, total, errs uint16) {
 	if !w.wide() {
 		w.counts[i] = byte(total)
@@ -224,7 +228,7 @@ func (w *Window) set(i int, total, errs uint16) {
 	binary.LittleEndian.PutUint16(w.counts[4*i+2:], errs)
 }
 
-// convert gives counts another size.
+// convert changes the size of counts and keeps the numbers.
 func (w *Window) convert(size int) {
 	to := Window{shape: w.shape, counts: make([]byte, size)}
 	for i := range w.shape.n {
@@ -234,11 +238,11 @@ func (w *Window) convert(size int) {
 	w.counts = to.counts
 }
 
-// advance makes the bucket that holds now the newest and empties those out of view.
+// advance makes the bucket of now the newest, and empties those that left the span.
 func (w *Window) advance(now clock.Instant) {
 	b := int64(now) / int64(w.shape.width)
 	if int64(now)%int64(w.shape.width) < 0 {
-		b-- // rounded down
+		b-- // round down for negative instants
 	}
 	if b <= w.newest {
 		return

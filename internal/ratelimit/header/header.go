@@ -1,12 +1,13 @@
-// Package header reads what servers say about their limits.
+// Package header reads what servers tell about their limits.
 //
-// Three dialects are in use. Retry-After ([RetryAfterOf]) is an order and beats the others. X-RateLimit-Limit,
-// -Remaining and -Reset were never standardised: the reset may be a delta, an epoch in seconds or in milliseconds, or
-// a date. RateLimit and RateLimit-Policy are the IETF's, in the form of draft-ietf-httpapi-ratelimit-headers-10 or of
-// its seventh draft. [Parse] asks all but Retry-After and returns the tightest quota.
+// Three kinds of headers are in use. Retry-After ([RetryAfterOf]) asks to wait and takes precedence over the others.
+// X-RateLimit-Limit, -Remaining and -Reset were never standardized: the reset may be a number of seconds, an epoch in
+// seconds or in milliseconds, or a date. RateLimit and RateLimit-Policy are the IETF's, in the form of
+// draft-ietf-httpapi-ratelimit-headers-10 or of its seventh draft. [Parse] reads all but Retry-After and returns the
+// tightest quota.
 //
-// A header that is malformed counts as absent as a whole. Dates are taken by the clock of who
-// sent them. Every function is pure and safe for concurrent use.
+// A malformed header counts as absent as a whole. Dates are interpreted by the clock of their sender. Every function is
+// pure and safe for concurrent use.
 package header
 
 import (
@@ -18,19 +19,19 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-// Quota is what is left of one quota. The zero Quota means that nothing was said.
+// Quota is what is left of one quota. The zero Quota means that the server told nothing.
 type Quota struct {
-	Limit     int64         // requests per window; zero if not said
+	Limit     int64         // requests per window; zero if not told
 	Remaining int64         // requests left in this window
-	Reset     time.Duration // from the answer to the end of this window; zero if not said or over
-	Window    time.Duration // length of a whole window; zero if not said
-	InFlight  int64         // requests of the client that may be under way at once; zero if not said
+	Reset     time.Duration // from the response to the end of this window; zero if not told, or if the window is over
+	Window    time.Duration // length of a whole window; zero if not told
+	InFlight  int64         // requests of the client that may be in flight at once; zero if not told
 }
 
-// IsZero reports whether nothing was said.
+// IsZero reports whether the server told nothing.
 func (q Quota) IsZero() bool { return q == Quota{} }
 
-// QuotaOf is what a client that reads the headers of a response knows of s.
+// QuotaOf returns the quota that a client reads from the headers of a response that tells s.
 func QuotaOf(s limit.Standing) (q Quota) {
 	if s.Window == 0 {
 		return Quota{InFlight: s.Limit}
@@ -41,7 +42,7 @@ func QuotaOf(s limit.Standing) (q Quota) {
 }
 
 // tighter reports whether q allows fewer requests per second than r until its reset. A quota without a reset is
-// compared over a second, as if it were to end at once; of two that are used up the later reset is the tighter.
+// compared as if its window ended in a second. Of two that are used up, the one with the later reset is tighter.
 func (q Quota) tighter(r Quota) bool {
 	if a, b := q.pace(), r.pace(); a != b {
 		return a < b
@@ -53,8 +54,8 @@ func (q Quota) pace() float64 {
 	return float64(q.Remaining) / max(q.Reset, time.Second).Seconds()
 }
 
-// Parse is the tightest request quota in the headers of an answer received at now. Cached answers (Age above zero) are
-// not read. RateLimit goes before the X-RateLimit family, and that before the same without X.
+// Parse returns the tightest request quota in the headers of a response received at now. It ignores cached responses
+// (Age above zero). RateLimit takes precedence over the X-RateLimit family, and that over the same names without X.
 func Parse(h http.Header, now time.Time) (q Quota, ok bool) {
 	if cached(h["Age"]) {
 		return Quota{}, false
@@ -70,8 +71,8 @@ func Parse(h http.Header, now time.Time) (q Quota, ok bool) {
 
 func cached(age []string) bool { return len(age) > 0 && strings.Trim(age[0], "0 \t") != "" }
 
-// parseFamily reads Remaining, which is required, and Limit, Reset and Policy. An unreadable or contradictory one
-// invalidates all.
+// parseFamily reads Remaining, which is required, and Limit, Reset and Policy. If one is unreadable or contradicts
+// another, none counts.
 func parseFamily(h http.Header, prefix string, now time.Time) (q Quota, ok bool) {
 	remaining, one := single(h, prefix+"Remaining")
 	if !one || remaining == "" {
@@ -110,10 +111,11 @@ func count(s string, to *int64) bool {
 	return isDigits(s) && err == nil
 }
 
-// maxWindow is a century in seconds: what is longer is some other number.
+// maxWindow is a century in seconds: a larger number means something else.
 const maxWindow = 100 * 365 * 24 * 3600
 
-// parseWindow is the window that a policy such as "100;w=60" gives for the limit, or zero, as some put a name there.
+// parseWindow returns the window that a policy such as "100;w=60" gives for the limit. It returns zero if there is
+// none, because some servers put a name there.
 func parseWindow(policy string, limit int64) time.Duration {
 	for part := range strings.SplitSeq(policy, ",") {
 		quota, params, _ := strings.Cut(strings.TrimSpace(part), ";")
@@ -130,16 +132,16 @@ func parseWindow(policy string, limit int64) time.Duration {
 	return 0
 }
 
-// A reset above a billion seconds is an epoch, as of GitHub; above a thousand times that, in milliseconds. Beyond the
-// year 9999 it is invalid.
+// A reset above a billion seconds is an epoch, as GitHub sends it; above a thousand times that, an epoch in
+// milliseconds. Beyond the year 9999 it is invalid.
 const (
 	epochSeconds = 1e9
 	epochMillis  = 1e12
 	year9999     = 253402300800
 )
 
-// parseReset is the time left at now: a delta or an epoch, or a date in any of the forms of
-// HTTP. Some servers send a fraction of a second.
+// parseReset returns the time left at now from a number of seconds, an epoch, or a date in any form that HTTP allows.
+// Some servers send fractions of a second.
 func parseReset(s string, now time.Time) (time.Duration, bool) {
 	if at, err := http.ParseTime(s); err == nil {
 		return max(at.Sub(now), 0), true
@@ -159,9 +161,9 @@ func parseReset(s string, now time.Time) (time.Duration, bool) {
 	return max(at.Sub(now), 0), x < year9999
 }
 
-// written is when an answer received at now was written, by its writer's clock, to which its dates refer. It is now
-// where the Date is of this second, whatever the Age, as some caches rewrite the Date, or missing; else the Date and
-// the Age.
+// written returns when a response received at now was written, by the clock of its writer, to which its dates refer.
+// That is now if the Date is missing or of the present second, whatever the Age, because some caches rewrite the Date;
+// otherwise it is the Date plus the Age.
 func written(h http.Header, now time.Time) time.Time {
 	date, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
@@ -176,17 +178,17 @@ func written(h http.Header, now time.Time) time.Time {
 	return date
 }
 
-// longestAge bounds what an answer may say of how long it has lain in caches.
+// longestAge bounds how long a response may claim to have been in caches.
 const longestAge = 366 * 24 * time.Hour
 
-// ofSecond reports whether now lies in the second that a Date names.
+// ofSecond reports whether now is in the second that a Date names.
 func ofSecond(date, now time.Time) bool {
 	d := now.Sub(date)
 	return d >= 0 && d < time.Second
 }
 
-// Second is the second of the minute, from 1 to 61, in which an answer was written, by its writer's clock; zero for a
-// Date not as in RFC 9110 section 5.6.7, and for a cached answer.
+// Second returns the second of the minute, from 1 to 61, in which a response was written, by the clock of its writer.
+// It returns zero if the Date is not in the form of RFC 9110 section 5.6.7, and for a cached response.
 func Second(h http.Header) uint8 {
 	const form = "Mon, 02 Jan 2006 15:04:05 GMT"
 	date := h["Date"]
@@ -200,9 +202,10 @@ func Second(h http.Header) uint8 {
 	return min((d[23]-'0')*10+d[24]-'0', 60) + 1
 }
 
-// RetryAfterOf is the delay of the Retry-After of an answer received at now: seconds, or a date (RFC 9110 section
-// 5.6.7), counted from the answer's own Date, if any. A past date is no delay. It is capped at most, unless that is
-// zero or less. Of several lines the longest counts; it is not ok if all are malformed.
+// RetryAfterOf returns the delay that the Retry-After of a response received at now asks for: seconds, or a date (RFC
+// 9110 section 5.6.7), counted from the response's own Date, if any. A past date means no delay. The delay is at most
+// most, unless most is zero or less. If there are several lines, the longest delay counts. ok is false if there is no
+// line, or all are malformed.
 func RetryAfterOf(h http.Header, now time.Time, most time.Duration) (d time.Duration, ok bool) {
 	lines := h["Retry-After"]
 	if len(lines) == 0 {
@@ -223,7 +226,7 @@ func RetryAfterOf(h http.Header, now time.Time, most time.Duration) (d time.Dura
 	return min(d, most), ok
 }
 
-// FormatRetryAfter writes d in seconds, rounded up; zero if negative.
+// FormatRetryAfter returns d in seconds, rounded up, as a text; "0" if d is negative.
 func FormatRetryAfter(d time.Duration) string {
 	s := max(d, 0) / time.Second
 	if d > s*time.Second {
@@ -232,10 +235,10 @@ func FormatRetryAfter(d time.Duration) string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// maxDuration stands for every time too long to be represented.
+// maxDuration stands for every time that is too long for a Duration.
 const maxDuration = time.Duration(1<<63 - 1)
 
-// wholeSeconds converts digits; what a Duration cannot hold is the longest one.
+// wholeSeconds converts digits to seconds. If a Duration cannot hold them, it returns the longest Duration.
 func wholeSeconds(digits string) time.Duration {
 	n, err := strconv.ParseUint(digits, 10, 64)
 	if err != nil || n > uint64(maxDuration/time.Second) {

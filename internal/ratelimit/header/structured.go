@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// UnitInFlight is the unit of a policy whose quota is how many requests of a client may be
-	// under way at once: who holds no more is never refused.
+	// UnitInFlight is the unit of a policy whose quota is how many requests of a client may be in flight at once: a
+	// client that has no more than that is never refused.
 	UnitInFlight = "concurrent-requests"
 
-	// unitRequests is the unit of a policy that names none. Other units are never taken for a pace.
+	// unitRequests is the unit of a policy that names none. Quotas of other units are never used to pace requests.
 	unitRequests = "requests"
 
 	// maxInteger is the largest Integer of a structured field, RFC 9651 section 3.3.1.
@@ -26,12 +26,12 @@ const (
 type Policy struct {
 	Name   string        // required, printable ASCII
 	Quota  int64         // units per window, required
-	Window time.Duration // whole seconds; zero if not said
+	Window time.Duration // whole seconds; zero if not told
 	Unit   string        // "requests", "content-bytes", …; empty means requests
 }
 
-// FormatPolicies writes a RateLimit-Policy value. It fails on a name or unit that
-// is not printable ASCII, and on no policies.
+// FormatPolicies returns the value of RateLimit-Policy. It fails if a name or unit is not printable ASCII, and if there
+// are no policies.
 func FormatPolicies(policies []Policy) (string, error) {
 	if len(policies) == 0 {
 		return "", errors.New("no members: leave the header out")
@@ -55,8 +55,8 @@ func FormatPolicies(policies []Policy) (string, error) {
 	return text, nil
 }
 
-// parseStandard is the tightest request quota of RateLimit, and the smallest in-flight policy. A missing reset is
-// bounded by the policy's window.
+// parseStandard returns the tightest request quota of RateLimit, with the smallest in-flight policy. If the reset is
+// missing, the policy's window bounds it.
 func parseStandard(h http.Header) (tightest Quota, ok bool) {
 	if len(h["Ratelimit"]) == 0 {
 		return Quota{}, false
@@ -94,8 +94,8 @@ func parseStandard(h http.Header) (tightest Quota, ok bool) {
 	return tightest, !tightest.IsZero()
 }
 
-// parseDraft7 reads RateLimit and RateLimit-Policy as the seventh draft had them: one quota,
-// "limit=100, remaining=50, reset=5", and policies such as "100;w=60".
+// parseDraft7 reads RateLimit and RateLimit-Policy in the form of the seventh draft: one quota, "limit=100,
+// remaining=50, reset=5", and policies such as "100;w=60".
 func parseDraft7(h http.Header) (q Quota, ok bool) {
 	d, err := httpsfv.UnmarshalDictionary(h["Ratelimit"])
 	if err != nil {
@@ -115,17 +115,16 @@ func parseDraft7(h http.Header) (q Quota, ok bool) {
 	return q, !q.IsZero()
 }
 
-// member is one of RateLimit: what is left of a policy's quota, and for how long; or one of
-// RateLimit-Policy: the quota, and its window.
+// member is one member of RateLimit: what is left of a policy's quota, and for how long; or one of RateLimit-Policy:
+// the quota, and its window.
 type member struct {
 	name, unit string
 	units      int64
 	span       time.Duration
-	timed      bool // span is there
+	timed      bool // whether span was present
 }
 
-// parseMembers reads the lines of a header, one list of Strings with parameters. It is not ok if any part is
-// malformed.
+// parseMembers parses the lines of a header, a list of Strings with parameters. ok is false if any part is malformed.
 func parseMembers(lines []string, units, span string) (all []member, ok bool) {
 	list, err := httpsfv.UnmarshalList(lines)
 	if err != nil {
@@ -147,10 +146,10 @@ func parseMembers(lines []string, units, span string) (all []member, ok bool) {
 	return all, len(all) > 0
 }
 
-// params find the value of a parameter. Those that are not known are never asked for.
+// params returns the value of a parameter. Unknown parameters are never looked up.
 type params func(key string) (value any, found bool)
 
-// integer stores the parameter, which must be a non-negative Integer.
+// integer stores a parameter, which must be a non-negative Integer.
 func (p params) integer(key string, to *int64, required bool) bool {
 	v, found := p(key)
 	if !found {
@@ -161,7 +160,7 @@ func (p params) integer(key string, to *int64, required bool) bool {
 	return ok && n >= 0
 }
 
-// seconds stores an Integer as that many seconds, as far as a Duration holds them.
+// seconds stores an Integer as that many seconds, or as the longest Duration if there are more.
 func (p params) seconds(key string, to *time.Duration) bool {
 	var n int64
 	ok := p.integer(key, &n, false)
@@ -169,7 +168,7 @@ func (p params) seconds(key string, to *time.Duration) bool {
 	return ok
 }
 
-// text stores a String; a Token is taken too, since both are in use for units.
+// text stores a String. It accepts a Token too, because both are in use for units.
 func (p params) text(key string, to *string) bool {
 	v, found := p(key)
 	switch v := v.(type) {
@@ -183,7 +182,7 @@ func (p params) text(key string, to *string) bool {
 	return true
 }
 
-// bytes reports whether the parameter is a Byte Sequence, or not there.
+// bytes reports whether the parameter is a Byte Sequence or absent.
 func (p params) bytes(key string) bool {
 	v, found := p(key)
 	_, ok := v.([]byte)

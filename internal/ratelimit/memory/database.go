@@ -1,19 +1,19 @@
-// Package memory keeps what crawls learn of hosts in an SQLite database, from one crawl to the
-// next. A crawl's own state has the same table ([Table]).
+// Package memory keeps what crawls learn about hosts in an SQLite database, from one crawl to the next. The state of a
+// crawl has the same table ([Table]).
 //
-// There is one table, rates (see [TableSchema]), to be looked into with any shell while crawls run. A [Database] is
-// open only while it is read or saved. A save is one transaction that merges the hosts of this crawl in: of two
-// entries of a host the newer one counts, and the later of their Retry-After, so that no crawl loses what another has
-// learned. A kill leaves what was there before. A row that no limiter has written costs its host; a database that is
-// damaged as a whole, or is another program's, is an error, and is left as it is. Times lose what is less than a
-// millisecond, orders to wait upward.
+// There is one table, rates (see [TableSchema]), which any SQLite shell can read while crawls run. A [Database] is open
+// only while it is read or saved. A save is one transaction that merges the hosts of this crawl into the table. If a
+// host has two entries, the newer one counts, with the later of the two ends of Retry-After, so that no crawl loses
+// what another has learned. If the process is killed, the contents from before remain. An invalid row loses only its
+// host. A database that is damaged as a whole, or belongs to another program, is an error, and is left as it is. Times
+// are kept in milliseconds; ends of waits are rounded up.
 //
-// Older versions kept lines of JSON: a header and one [ratelimit.HostMemory] in each. Such a file
-// is read, and replaced as a whole by the first save.
+// Older versions wrote lines of JSON: a header, and one [ratelimit.HostMemory] in each line. Such a file is read, and
+// the first save replaces it as a whole.
 //
-// It has Config.MaxHosts entries at most, those used last; an entry drops out when nothing of it
-// is left after a day. Names of hosts say where somebody has been: a new file is readable by its
-// owner only (0600), an old one keeps its mode.
+// The database has at most Config.MaxHosts entries, those used last. An entry is dropped when nothing of it counts
+// after a day. The names of hosts show what somebody has visited, so a new file is readable only by its owner (0600);
+// an existing file keeps its mode.
 package memory
 
 import (
@@ -35,21 +35,21 @@ import (
 )
 
 const (
-	// applicationID marks our databases: "TrLh".
+	// applicationID marks a database of this package: "TrLh".
 	applicationID = 0x54724c68
 
 	version = 1 // of the table, and of the lines of JSON
 )
 
-// Config says which database it is.
+// Config says where a database is, and bounds it.
 type Config struct {
-	Path     string        // of the file; empty is refused
-	MaxHosts int           // entries kept, those used last; zero means 100000
-	MaxWait  time.Duration // an obligation that ends later than that from now was written by a wrong clock, and ends then; zero means 1h
-	Clock    clock.Clock   // tells the time; nil means the system's
+	Path     string        // the file; empty is an error
+	MaxHosts int           // greatest number of entries, those used last; zero means 100000
+	MaxWait  time.Duration // longest obligation from now on: a later end was written by a wrong clock, and is cut to this; zero means 1h
+	Clock    clock.Clock   // nil means the system clock
 }
 
-// FormatError says that a file is something else, or of another version of this one.
+// FormatError says that a file is not a memory of hosts, or is one of another version.
 type FormatError struct {
 	Version int // of a memory that another version of this program writes; 0 for what is none
 	reason  string
@@ -65,11 +65,11 @@ func newer(v int) error {
 	return &FormatError{v, fmt.Sprintf("it is a memory of hosts of version %d, and this program writes version %d: name another file, or use the program that wrote it", v, version)}
 }
 
-// Damage is what was passed over while a memory was read. The zero Damage is none.
+// Damage describes the entries that were skipped while a memory was read. The zero Damage means none.
 type Damage struct {
-	Lines int   // how many
-	First int   // number of the first, counted from 1
-	Err   error // what is wrong with that
+	Lines int   // number of entries
+	First int   // number of the first one, from 1
+	Err   error // what is wrong with the first one
 }
 
 func (d *Damage) note(line int, err error) {
@@ -78,11 +78,11 @@ func (d *Damage) note(line int, err error) {
 	}
 }
 
-// Database is a memory of hosts. It is made by [At] and safe for concurrent use.
+// Database is a memory of hosts in a file. It is made by [At] and safe for concurrent use.
 type Database struct{ cfg Config }
 
-// At returns the memory at cfg.Path without touching it. It rejects a Config with a value out of range, naming the
-// field.
+// At returns the database at cfg.Path without opening it. It returns an error that names the field if a value is out of
+// range.
 func At(cfg Config) (*Database, error) {
 	cfg.MaxHosts, cfg.MaxWait = cmp.Or(cfg.MaxHosts, 100_000), cmp.Or(cfg.MaxWait, time.Hour)
 	if cfg.Clock == nil {
@@ -99,12 +99,12 @@ func At(cfg Config) (*Database, error) {
 	return &Database{cfg}, nil
 }
 
-// Path is the name under which the database was configured.
+// Path returns the configured path.
 func (d *Database) Path() string { return d.cfg.Path }
 
-// Load reads what is left, the latest used host first; nothing if there is no file. The error is a [*FormatError] for
-// another's file, that of a path that cannot be read or written, or that of SQLite, with the fix. Invalid entries are
-// no error.
+// Load returns the hosts of which something still counts, the one used last first; none if there is no file. Errors are
+// a [*FormatError] for a file that is not ours, that of a path that cannot be read or written, or that of SQLite with
+// what to do. Invalid entries are not an error, but described by damage.
 func (d *Database) Load() (hosts []ratelimit.HostMemory, damage Damage, err error) {
 	if _, err := os.Stat(filepath.Dir(d.cfg.Path)); err != nil {
 		return nil, damage, fmt.Errorf("%w: make the directory first", err)
@@ -124,7 +124,7 @@ func (d *Database) look(read func(*sqlitedb.DB) error) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 && info.Mode().IsRegular():
 		return nil
-	case err == nil && !info.Mode().IsRegular(): // to open a pipe might never return
+	case err == nil && !info.Mode().IsRegular(): // opening a pipe might never return
 		return fmt.Errorf("%s is no regular file: name one, or one that does not exist yet", d.cfg.Path)
 	}
 	db, err := sqlitedb.Open(d.cfg.Path, sqlitedb.Config{ReadOnly: true})
@@ -138,7 +138,7 @@ func (d *Database) look(read func(*sqlitedb.DB) error) error {
 	return errors.Join(err, db.Close())
 }
 
-// check refuses what is not ours. It reports whether the tables are there.
+// check returns an error for a database that is not ours, and reports whether the tables exist.
 func (d *Database) check(db *sqlitedb.DB) (made bool, err error) {
 	id, err1 := db.QueryInt("PRAGMA application_id")
 	tables, err2 := db.QueryInt("SELECT count(*) FROM sqlite_schema")
@@ -146,7 +146,7 @@ func (d *Database) check(db *sqlitedb.DB) (made bool, err error) {
 	switch err := cmp.Or(err1, err2, err3); {
 	case err != nil:
 		return false, err
-	case id == 0 && tables == 0: // of a program that was killed before it wrote anything
+	case id == 0 && tables == 0: // left by a program that was killed before it wrote anything
 		return false, nil
 	case id != applicationID:
 		return false, fmt.Errorf("read %s: %w", d.cfg.Path, foreign("a database, and no memory of hosts"))
@@ -156,8 +156,8 @@ func (d *Database) check(db *sqlitedb.DB) (made bool, err error) {
 	return true, nil
 }
 
-// Save merges hosts in, the newer entry of each, in one transaction. If another crawl blocks it for five seconds, or
-// on an error, nothing was changed. ctx does not end it.
+// Save merges hosts into the database in one transaction; the newer entry of a host counts. If another crawl blocks it
+// for five seconds, or on another error, nothing is changed. The end of ctx does not stop it.
 func (d *Database) Save(_ context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
 	kept := Kept(hosts, d.cfg.Clock.Now(), d.cfg.MaxWait)
 	old, _, lines, err := d.loadLines()
@@ -167,14 +167,15 @@ func (d *Database) Save(_ context.Context, hosts iter.Seq[ratelimit.HostMemory])
 	if lines {
 		return d.replace(append(old, kept...))
 	}
-	// To open a database for writing is to change its mode: not that of another program.
+	// Opening a database for writing changes its journal mode, which must not happen to that of another program.
 	if err := d.look(func(*sqlitedb.DB) error { return nil }); err != nil {
 		return err
 	}
 	return d.merge(kept)
 }
 
-// Kept are the hosts with something left at now, by [ratelimit.HostMemory.At], without invalid ones.
+// Kept returns the hosts of which something still counts at now, as [ratelimit.HostMemory.At] decides, without invalid
+// ones.
 func Kept(hosts iter.Seq[ratelimit.HostMemory], now time.Time, wait time.Duration) []ratelimit.HostMemory {
 	kept := []ratelimit.HostMemory{}
 	for m := range hosts {
@@ -205,18 +206,18 @@ func (d *Database) merge(hosts []ratelimit.HostMemory) error {
 		return t.Merge(hosts, d.cfg.Clock.Now(), d.cfg.MaxHosts)
 	})
 	if err == nil {
-		// Or it could not be read where nothing can be written. Another crawl may be at it, and
-		// does so when it has done.
+		// Otherwise it could not be read where nothing can be written. If another crawl is using the database, this
+		// fails, and that crawl does it at its end.
 		_ = db.Exec("PRAGMA journal_mode = DELETE")
 	}
 	return errors.Join(err, db.Close())
 }
 
-// maxLine bounds what is read of a file that is none of ours; a line takes a tenth of a KiB.
+// maxLine bounds what is read of a line, in bytes, in case the file is not ours; ours take a tenth of a KiB.
 const maxLine = 1 << 16
 
-// loadLines reads a file of JSON, and reports whether it is one. It must not open a database: closing the file drops
-// this process's locks on it.
+// loadLines reads a file of JSON, and reports by lines whether it is one. It must not open a file that is a database
+// with SQLite: closing the file would drop the locks that this process has on it.
 func (d *Database) loadLines() (hosts []ratelimit.HostMemory, damage Damage, lines bool, err error) {
 	info, err := os.Stat(d.cfg.Path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
@@ -234,7 +235,7 @@ func (d *Database) loadLines() (hosts []ratelimit.HostMemory, damage Damage, lin
 	in.Buffer(nil, maxLine)
 	var head struct {
 		Format  string
-		Version int
+		Version int // version of a memory that another version of this program wrote; 0 if the file is no memory
 	}
 	switch {
 	case !in.Scan() || json.Unmarshal(in.Bytes(), &head) != nil || head.Format != "treadlight-hosts":
@@ -263,7 +264,7 @@ func (d *Database) loadLines() (hosts []ratelimit.HostMemory, damage Damage, lin
 	return hosts, damage, true, nil
 }
 
-// replace puts a database with the hosts in the place of the file, keeping mode and symbolic link.
+// replace replaces the file by a database with the hosts. It keeps the file's mode, and a symbolic link to it.
 func (d *Database) replace(hosts []ratelimit.HostMemory) error {
 	path, err := filepath.EvalSymlinks(d.cfg.Path)
 	if err != nil {

@@ -14,13 +14,15 @@ import (
 )
 
 const (
-	// saveEvery is what a crash costs at most of what was learned.
+	// saveEvery is the time between saves, and so what a crash may lose.
 	saveEvery = time.Minute
 
-	// saveSoon is the least time between saves of pauses, so that a crawl killed and resumed obeys them.
+	// saveSoon is the least time between saves of pauses. These are saved soon, so that a crawl that is killed and
+	// resumed obeys them.
 	saveSoon = time.Second
 
-	// saveRest is the least pause between saves in lengths of a save: notes cost 1 % of a processor at most.
+	// saveRest is the least pause between saves, as a multiple of the time that a save takes: so saves use 1 % of a
+	// processor at most.
 	saveRest = 100
 )
 
@@ -31,19 +33,19 @@ type Place interface {
 	Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) error
 }
 
-// Keeper saves what a limiter learns in some places, or none. It is not safe for concurrent use.
+// Keeper saves what a limiter learns in any number of places. It is not safe for concurrent use.
 type Keeper struct {
 	Places  []Place
 	Limiter *ratelimit.AdaptiveRateLimiter
 	Clock   clock.Clock
 	Log     *slog.Logger
-	// Pauses has something when a host has asked for a pause that is worth a save; see [NotePauses].
+	// Pauses receives a value when a host has asked for a pause that should be saved soon; see [NotePauses].
 	Pauses <-chan struct{}
 
-	failed bool // and that was told
+	failed bool // the last save failed, which was logged
 }
 
-// Recall loads what there is into the limiter. Of two entries of a host the newer counts.
+// Recall loads the entries of all places into the limiter. If a host has two entries, the newer counts.
 func (k *Keeper) Recall() error {
 	var known []ratelimit.HostMemory
 	var names []string
@@ -66,7 +68,7 @@ func (k *Keeper) Recall() error {
 	return nil
 }
 
-// Run saves now and then until ctx ends, and soon when a host has asked for a pause.
+// Run saves from time to time until ctx ends, and soon after a host has asked for a pause.
 func (k *Keeper) Run(ctx context.Context) {
 	if len(k.Places) == 0 {
 		return
@@ -91,19 +93,20 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// SaveLast saves what was learned when a crawl is over.
+// SaveLast saves what was learned at the end of a crawl.
 func (k *Keeper) SaveLast(ctx context.Context) {
 	k.failed = false
 	k.save(ctx, "what was learned of hosts could not be kept: later crawls learn it again, unless the file can be written by then")
 }
 
-// NotePauses passes on tell's events, and notes the pauses that hosts ask for, without Crawl-delay.
+// NotePauses returns a function that passes events on to tell, if that is not nil, and sends to pauses when a host has
+// asked for a pause of a second or more, other than by Crawl-delay.
 func NotePauses(pauses chan<- struct{}, tell func(ratelimit.Event)) func(ratelimit.Event) {
 	return func(e ratelimit.Event) {
 		if e.HoldMS >= saveSoon.Milliseconds() && e.Cause != control.CauseCrawlDelay {
 			select {
 			case pauses <- struct{}{}:
-			default: // there is one that was not seen yet
+			default: // an earlier value was not received yet
 			}
 		}
 		if tell != nil {
@@ -114,7 +117,7 @@ func NotePauses(pauses chan<- struct{}, tell func(ratelimit.Event)) func(ratelim
 
 func (k *Keeper) save(ctx context.Context, otherwise string) {
 	for _, to := range k.Places {
-		// A save that the end of the crawl breaks off is made good by the last one.
+		// If the end of the crawl interrupts this save, the last save makes up for it.
 		if err := to.Save(ctx, k.Limiter.Remember()); err != nil && ctx.Err() == nil && !k.failed {
 			k.failed = true
 			k.Log.Warn(otherwise, slog.Any("error", err)) //nolint:sloglint // one of the two sentences above

@@ -8,7 +8,7 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// TableSchema makes the table that a [Table] is about. Times are milliseconds since 1970.
+// TableSchema creates the table of a [Table]. Times are milliseconds since 1970.
 const TableSchema = `CREATE TABLE rates (
 	host        TEXT PRIMARY KEY,
 	used        INTEGER NOT NULL,
@@ -19,7 +19,7 @@ const TableSchema = `CREATE TABLE rates (
 ) STRICT, WITHOUT ROWID;
 `
 
-// The newer of two entries of a host counts, and no order to wait is lost.
+// Of two entries of a host the newer counts, with the later end of a wait.
 const putQuery = `INSERT INTO rates (host, used, rate, pause_ns, retry_until, held_until)
 	VALUES (?, ?, ?, ?, nullif(?, 0), nullif(?, 0)) ON CONFLICT (host) DO UPDATE SET
 	used        = max(used, excluded.used),
@@ -28,28 +28,28 @@ const putQuery = `INSERT INTO rates (host, used, rate, pause_ns, retry_until, he
 	held_until  = iif(excluded.used >= used, excluded.held_until, held_until),
 	retry_until = nullif(max(coalesce(retry_until, 0), coalesce(excluded.retry_until, 0)), 0)`
 
-// What is a day old and orders nothing says nothing (ratelimit.HostMemory.At). The table is
-// sorted only if there are too many rows.
+// An entry that is a day old and asks for no wait has no effect (ratelimit.HostMemory.At). The table is sorted only if
+// there are too many rows.
 const dropQuery = `DELETE FROM rates WHERE used <= %[1]d - 86400000
 	AND coalesce(retry_until, 0) <= %[1]d AND coalesce(held_until, 0) <= %[1]d;
 	DELETE FROM rates WHERE (SELECT count(*) FROM rates) > %[2]d
 	AND +host IN (SELECT host FROM rates ORDER BY used DESC, host LIMIT -1 OFFSET %[2]d)`
 
-// Table is a memory of hosts as an SQLite table, made by [PrepareTable], for the lifetime and the one goroutine of its
-// connection.
+// Table is a memory of hosts in an SQLite table, made by [PrepareTable]. It may be used as long as its connection, by
+// the goroutine that uses that.
 type Table struct {
 	db  *sqlitedb.DB
 	put *sqlitedb.Stmt
 }
 
-// PrepareTable prepares what writes the table, which must be there.
+// PrepareTable prepares the statements that write the table, which must exist.
 func PrepareTable(db *sqlitedb.DB) (*Table, error) {
 	put, err := db.Prepare(putQuery)
 	return &Table{db, put}, err
 }
 
-// Merge writes hosts, the newer of two entries of each, within the caller's transaction. It drops entries with nothing
-// left and, beyond most, those used longest ago.
+// Merge writes hosts within the caller's transaction; the newer of two entries of a host counts. It drops entries that
+// no longer count and, if there are more than most, those used longest ago.
 func (t *Table) Merge(hosts []ratelimit.HostMemory, now time.Time, most int) error {
 	for i := range hosts {
 		m, p := &hosts[i], t.put
@@ -66,8 +66,8 @@ func (t *Table) Merge(hosts []ratelimit.HostMemory, now time.Time, most int) err
 	return t.db.Exec(fmt.Sprintf(dropQuery, now.UnixMilli(), most))
 }
 
-// ReadTable reads what is left at now, the latest used host first, with no obligation beyond wait. Invalid rows are
-// skipped and reported, by their numbers in that order.
+// ReadTable returns the hosts of which something still counts at now, the one used last first, with no obligation that
+// ends later than wait from now. Invalid rows are skipped and reported in damage, with their numbers in that order.
 func ReadTable(db *sqlitedb.DB, now time.Time, wait time.Duration) (hosts []ratelimit.HostMemory, damage Damage, err error) {
 	q, err := db.Prepare(`SELECT host, used, rate, pause_ns, coalesce(retry_until, 0), coalesce(held_until, 0)
 		FROM rates ORDER BY used DESC, host`)
@@ -93,7 +93,7 @@ func ReadTable(db *sqlitedb.DB, now time.Time, wait time.Duration) (hosts []rate
 	}
 }
 
-// millisUp is milliseconds rounded up, as orders to wait must not end early; zero for the zero time.
+// millisUp returns t in milliseconds, rounded up, because waits must not end early. The zero time is 0.
 func millisUp(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

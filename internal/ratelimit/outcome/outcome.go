@@ -1,9 +1,9 @@
-// Package outcome gives the end of a request its one meaning.
+// Package outcome gives the result of a request one meaning for the whole program.
 //
-// [Of] turns a status or an error into a [Class]; it is the only code in the tree that reads meaning into either. The
-// limiter, the breaker, the retry decision, the record and the metrics all consume the class, so they cannot disagree.
-// A class answers two questions. [Class.Transient]: may the same request succeed later? [Class.Overload]: does it
-// speak of a host in trouble? A 500 is a sign of trouble that another try seldom cures.
+// [Of] turns a status or an error into a [Class]; no other code interprets either. The limiter, the breaker, the retry
+// decision, the record and the metrics all use the class, so they cannot disagree. A class answers two questions.
+// [Class.Transient]: may the same request succeed later? [Class.Overload]: does it show a host in trouble? A 500 is a
+// sign of trouble that another attempt seldom cures.
 package outcome
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/enum"
 )
 
-// Class is what became of a request. The zero Class is [Unknown].
+// Class says what became of a request. The zero Class is [Unknown].
 type Class uint8
 
 // The classes, in the order in which they are counted and printed.
@@ -28,24 +28,24 @@ const (
 	Unknown       Class = iota // nothing has happened yet
 	OK                         // 2xx, and 3xx that are no redirects
 	Redirect                   // 301, 302, 303, 307, 308
-	ClientError                // 4xx but 408, 420, 425 and 429: the answer stands
-	Throttled                  // 429 and 420: not now
-	Unavailable                // 503: overloaded, or not now
+	ClientError                // 4xx except 408, 420, 425 and 429: the response is final
+	Throttled                  // 429 and 420: try later
+	Unavailable                // 503: overloaded, or try later
 	Gateway                    // 502, 504: something behind the host failed
 	ServerError                // every other 5xx
 	Timeout                    // no connection, header or body in time; 408 and 425
 	Network                    // refused, reset, unreachable, closed early
-	DNS                        // the name could not be looked up just now
+	DNS                        // the name could not be looked up for now
 	NoHost                     // the name does not exist
 	TLS                        // certificate or handshake refused
-	Protocol                   // what came back is not HTTP
-	Decode                     // the body is not what Content-Encoding says
+	Protocol                   // the response is not HTTP
+	Decode                     // the body is not encoded as Content-Encoding says
 	TooLarge                   // header or body beyond the bound
 	Bomb                       // a body that decodes to absurdly more than was sent
-	Filtered                   // by its header a body that nobody wants, and it was not read
-	AddressDenied              // the address is in a range we do not dial
-	Proxy                      // the proxy between us failed: no verdict on the host
-	Canceled                   // we gave up ourselves: no verdict on the host
+	Filtered                   // a body that, by the header, is not wanted; it was not read
+	AddressDenied              // the address is in a range to which this program does not connect
+	Proxy                      // the proxy failed, which tells nothing about the host
+	Canceled                   // this program gave up, which tells nothing about the host
 )
 
 var names = []string{
@@ -55,14 +55,14 @@ var names = []string{
 
 func (c Class) String() string { return enum.Name(names, "class", c) }
 
-// MarshalText writes the name, so that JSON shows it.
+// MarshalText returns the name, which JSON then shows.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
-// UnmarshalText reads a name back.
+// UnmarshalText sets c to the class with that name.
 func (c *Class) UnmarshalText(text []byte) error { return enum.Parse(names, "outcome class", text, c) }
 
-// Transient reports whether the same request may succeed later: timeouts, network
-// errors, lookups and proxies that failed for now, 429, 502, 503 and 504.
+// Transient reports whether the same request may succeed later: after timeouts, network errors, temporary failures of
+// lookups and proxies, 429, 502, 503 and 504.
 func (c Class) Transient() bool {
 	switch c {
 	case Throttled, Unavailable, Gateway, Timeout, Network, DNS, Proxy:
@@ -71,29 +71,29 @@ func (c Class) Transient() bool {
 	return false
 }
 
-// Declined reports whether it was we who took no more of a good answer, for a bound or a
-// filter of our own: the host has done its part.
+// Declined reports whether this program did not read the whole of a good response, because of a bound or a filter of
+// its own. The host has done its part.
 func (c Class) Declined() bool { return c == TooLarge || c == Bomb || c == Filtered }
 
-// Overload reports whether the class speaks of a host in trouble, and so counts
-// for the breaker: 429, every 5xx, timeouts and network errors.
+// Overload reports whether the class shows a host in trouble and so counts for the breaker: 429, every 5xx, timeouts
+// and network errors.
 func (c Class) Overload() bool { return c.Transient() && c != Proxy || c == ServerError }
 
-// Answered reports whether the host answered with a status.
+// Answered reports whether the host responded with a status.
 func (c Class) Answered() bool { return c >= OK && c <= ServerError }
 
-// Success reports whether the answer is what was asked for, or a way to it.
+// Success reports whether the response is what was requested, or a redirect to it.
 func (c Class) Success() bool { return c == OK || c == Redirect }
 
-// Classed is an error that knows its class, for code that has more knowledge than
-// the error's type shows: the body reader knows that a gzip stream was cut.
+// Classed is an error that knows its class. It is for code that knows more than the error's type shows, as the body
+// reader knows that a gzip stream was cut off.
 type Classed interface {
 	error
 	Class() Class
 }
 
-// Of is the class of a request that ended with this status or this error. An error goes before a status: a 200 whose
-// body broke off is not OK. A status of zero without an error is Unknown.
+// Of returns the class of a request that ended with this status or error. An error takes precedence: a 200 whose body
+// broke off is not OK. A status of zero without an error is Unknown.
 func Of(status int, err error) Class {
 	if err != nil {
 		return ofError(err)
@@ -121,7 +121,7 @@ func Of(status int, err error) Class {
 	case 4:
 		return ClientError
 	}
-	return ServerError // also what is no status code: RFC 9110 section 15
+	return ServerError // also for numbers that are no status code: RFC 9110 section 15
 }
 
 func ofError(err error) Class {
@@ -157,8 +157,8 @@ func isTLS(err error) bool {
 		is[x509.HostnameError](err) || is[x509.UnknownAuthorityError](err)
 }
 
-// isNetwork is true of what a host or the way to it does when it cannot go on: the
-// system's word for it, or a connection that ended before the message did.
+// isNetwork reports whether err means that the host, or the way to it, could not go on: an error of the system's
+// network functions, or a connection that ended before the message did.
 func isNetwork(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		is[*net.OpError](err) || is[syscall.Errno](err) || is[streamError](err)
@@ -169,38 +169,39 @@ func is[E error](err error) bool {
 	return ok
 }
 
-// streamError is how net/http tells of an HTTP/2 stream that the host has reset, as over HTTP/1 it would have reset
-// the connection. Its own type is not exported, but lets itself be copied into any struct of these fields.
+// streamError is the form of net/http's error for an HTTP/2 stream that the host has reset, as it would reset the
+// connection with HTTP/1. The type of net/http is not exported, but errors.As copies it into any struct with these
+// fields.
 type streamError struct {
 	StreamID uint32
 	Code     uint32
 	Cause    error
 }
 
-// Error names the stream; nobody but errors.As makes a streamError.
+// Error returns the number of the stream. Only errors.As makes values of this type.
 func (e streamError) Error() string {
 	return fmt.Sprintf("stream %d was reset with code %d", e.StreamID, e.Code)
 }
 
-// enhanceYourCalm is the status with which some servers throttle as others do with 429,
-// which is younger. It is registered for nothing else.
+// enhanceYourCalm is a status with which some servers throttle, as others do with the younger 429. It is registered for
+// nothing else.
 const enhanceYourCalm = 420
 
 // Waits says which requests the Retry-After of a response delays.
 type Waits uint8
 
-// The answers.
+// The values of Waits.
 const (
 	WaitsNone    Waits = iota // none: it is recorded and not obeyed
 	WaitsHost                 // all requests to the host
-	WaitsTarget               // the request for the target of a redirect alone
-	WaitsIfBlock              // all requests to the host if it blocks the client, else none
+	WaitsTarget               // only the request for the target of a redirect
+	WaitsIfBlock              // all requests to the host if it blocks the client, otherwise none
 )
 
-// RetryAfter says which requests the Retry-After of a response with this status delays. RFC
-// 9110 section 10.2.3 defines it for 503 and redirects, RFC 6585 for 429. Servers that fail
-// send it with other 5xx, and those that block a client with 403. With any other status
-// it says nothing about the host: some servers add it to every response, others to a 404.
+// RetryAfter returns which requests the Retry-After of a response with this status delays. RFC 9110 section 10.2.3
+// defines it for 503 and redirects, RFC 6585 for 429. Servers that fail send it with other 5xx, and those that block a
+// client with 403. With any other status it tells nothing about the host: some servers add it to every response, others
+// to a 404.
 func RetryAfter(status int) Waits {
 	switch class := Of(status, nil); {
 	case class == Throttled, status/100 == 5:
@@ -213,6 +214,6 @@ func RetryAfter(status int) Waits {
 	return WaitsNone
 }
 
-// Forbidden reports a 403. One is a page that is not for us; a run of them is how a
-// host says that we are not wanted at all, at least at this pace.
+// Forbidden reports whether the status is 403. A single one is a page that is not public; a run of them shows that the
+// host does not want the client at all, at least at this pace.
 func Forbidden(status int) bool { return status == http.StatusForbidden }
