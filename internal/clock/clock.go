@@ -1,13 +1,13 @@
-// Package clock is the one place where Treadlight meets time.
+// Package clock is the only package of Treadlight that reads the time or waits.
 //
-// Algorithms take an instant and never read a clock; whatever has to wait does so through a [Clock]. The system clock
-// is [System]; inside a testing/synctest bubble it follows the bubble's time. What cannot live in a bubble (a
-// benchmark, a simulation) moves a [clocktest.Fake] by hand.
+// Algorithms take an instant and never read a clock; code that has to wait does so through a [Clock]. The system clock
+// is [System]; inside a testing/synctest bubble it follows the bubble's time. Code that cannot run in a bubble (a
+// benchmark, a simulation) uses a [clocktest.Fake], which it moves itself.
 //
-// Two kinds of time pass through the tree. A [time.Time] is what people and servers speak of: the moment a page was
-// fetched, the end of a Retry-After. An [Instant] is what state is kept in: nanoseconds since the epoch its owner
-// chose when it was built, 8 bytes instead of 24, cheap to compare, and monotonic, so that setting the computer's
-// clock neither frees nor blocks a host.
+// There are two kinds of time. A [time.Time] is used for what people and servers see: the moment a page was fetched,
+// the end of a Retry-After. An [Instant] is used for state: nanoseconds since an epoch that its owner chose at the
+// start. It takes 8 bytes instead of 24, is cheap to compare, and monotonic, so that setting the computer's clock
+// neither frees nor blocks a host.
 //
 // [clocktest.Fake]: https://pkg.go.dev/github.com/treadlight/crawl/internal/clock/clocktest
 package clock
@@ -25,8 +25,8 @@ type Instant int64
 // Add returns the instant d after i.
 func (i Instant) Add(d time.Duration) Instant { return i + Instant(d) }
 
-// AddClamped is Add for a d that somebody chose, who may mean for ever: it ends at the
-// last instant there is, where Add would go round to one long past.
+// AddClamped is Add for a d that a user or server chose and that may be huge: it returns the last instant that can be
+// represented where Add would overflow to one long past.
 func (i Instant) AddClamped(d time.Duration) Instant {
 	if i > 0 && d > time.Duration(math.MaxInt64-i) {
 		return math.MaxInt64
@@ -39,10 +39,10 @@ func (i Instant) Sub(j Instant) time.Duration { return time.Duration(i - j) }
 
 // Clock tells the time and makes timers. Implementations are safe for concurrent use.
 type Clock interface {
-	// Now is the wall time, with a monotonic reading where the clock has one.
+	// Now returns the wall time, with a monotonic reading if the clock has one.
 	Now() time.Time
-	// Since is the monotonic time passed since t, which must come from Now of the
-	// same clock. It is the cheap reading: hot paths keep one epoch and ask Since.
+	// Since returns the monotonic time passed since t, which must come from Now of the same clock. It is cheaper than
+	// Now: hot paths keep one epoch and call Since.
 	Since(t time.Time) time.Duration
 	// NewTimer returns a timer that fires once, d from now. It must be stopped when it is no longer needed.
 	NewTimer(d time.Duration) Timer
@@ -59,13 +59,13 @@ type Timer interface {
 	Reset(d time.Duration) bool
 }
 
-// System is the computer's clock.
+// System returns the computer's clock.
 func System() Clock { return computers }
 
 var computers Clock = system{}
 
-// SetSystemForTest has System be another clock, so that a process can be given a wrong one. It
-// must be called before anything else runs, and back undoes it.
+// SetSystemForTest makes System return another clock, so that a test can give a process a wrong one. It must be called
+// before anything else runs; back undoes it.
 func SetSystemForTest(c Clock) (back func()) {
 	computers = c
 	return func() { computers = system{} }
@@ -81,8 +81,8 @@ type systemTimer struct{ *time.Timer }
 
 func (t systemTimer) C() <-chan time.Time { return t.Timer.C }
 
-// Sleep waits for d on clk, or until ctx ends, whose error it then returns. A d of
-// zero or less returns at once, with the error of a ctx that has already ended.
+// Sleep waits for d on clk, or until ctx ends; then it returns ctx's error. If d is zero or less it returns at once,
+// with the error of ctx if that has already ended.
 func Sleep(ctx context.Context, clk Clock, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err
@@ -103,7 +103,7 @@ const Forever = time.Duration(math.MaxInt64)
 // Sleeper keeps one timer for all the waits of a goroutine. The zero Sleeper is ready.
 type Sleeper struct{ timer Timer }
 
-// Sleep lasts until d has passed, wake has something or ctx ends; the caller finds out which.
+// Sleep waits until d has passed, wake can be received from, or ctx ends. The caller has to find out which.
 func (s *Sleeper) Sleep(ctx context.Context, clk Clock, wake <-chan struct{}, d time.Duration) {
 	var fired <-chan time.Time
 	switch {
@@ -112,7 +112,7 @@ func (s *Sleeper) Sleep(ctx context.Context, clk Clock, wake <-chan struct{}, d 
 		s.timer = clk.NewTimer(d)
 		fired = s.timer.C()
 	default:
-		s.timer.Reset(d) // a value that it has fired meanwhile is gone by then
+		s.timer.Reset(d) // Reset drops a value of an earlier firing
 		fired = s.timer.C()
 	}
 	select {
@@ -122,7 +122,7 @@ func (s *Sleeper) Sleep(ctx context.Context, clk Clock, wake <-chan struct{}, d 
 	}
 }
 
-// Stop is for when the last wait is over.
+// Stop stops the timer. Call it after the last Sleep.
 func (s *Sleeper) Stop() {
 	if s.timer != nil {
 		s.timer.Stop()

@@ -12,7 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Fake is a clock moved by hand. It is safe for concurrent use.
+// Fake is a clock that the test moves. It is safe for concurrent use.
 type Fake struct {
 	mu     sync.Mutex
 	cond   sync.Cond
@@ -22,26 +22,25 @@ type Fake struct {
 
 var _ clock.Clock = (*Fake)(nil)
 
-// NewFake returns a clock that stands at start.
+// NewFake returns a clock that shows start.
 func NewFake(start time.Time) *Fake {
 	f := &Fake{now: start}
 	f.cond.L = &f.mu
 	return f
 }
 
-// Now is the instant to which the clock was last moved.
+// Now returns the time to which the clock was last moved.
 func (f *Fake) Now() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.now
 }
 
-// Since is the time by which the clock has been moved past t.
+// Since returns the time by which the clock has been moved past t.
 func (f *Fake) Since(t time.Time) time.Duration { return f.Now().Sub(t) }
 
-// Advance moves the clock forward by d and fires every timer due by then, each at
-// its own instant and in order, so that a timer armed by the receiver of an earlier
-// one is not skipped over. It panics on a negative d: time does not go back.
+// Advance moves the clock forward by d and fires every timer due by then, each at its own instant and in order, so that
+// a timer armed by the receiver of an earlier one fires too. It panics if d is negative: time does not go back.
 func (f *Fake) Advance(d time.Duration) {
 	if d < 0 {
 		panic("clocktest: Advance by a negative duration")
@@ -63,8 +62,8 @@ func (f *Fake) Advance(d time.Duration) {
 	f.now = end
 }
 
-// BlockUntil returns once at least n timers are pending: the way to know that the
-// goroutines under test have gone to sleep before the clock is moved.
+// BlockUntil returns when at least n timers are pending. A test calls it before it moves the clock, to know that the
+// goroutines under test are waiting.
 func (f *Fake) BlockUntil(n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,7 +72,7 @@ func (f *Fake) BlockUntil(n int) {
 	}
 }
 
-// nextLocked is the earliest timer due no later than end, the first armed if several.
+// nextLocked returns the earliest timer due no later than end, among equals the one armed first.
 func (f *Fake) nextLocked(end time.Time) *timer {
 	var next *timer
 	for _, t := range f.timers {

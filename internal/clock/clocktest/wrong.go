@@ -7,10 +7,10 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// Wrong is the system's clock on a computer whose time is wrong by so much, as far as a process can tell: what it
-// reads is off, and spans and timers are right, those to deadlines of contexts included. It counts whole seconds. It
-// panics where a [time.Time] is not laid out as it is in Go 1.9 and later, and in a testing/synctest bubble, whose
-// times have no monotonic reading.
+// Wrong returns the system clock of a computer whose time is wrong by the given duration, as a process sees it: the
+// times read are wrong, but spans and timers are right, and so are deadlines of contexts. by is rounded to whole
+// seconds. It panics if a [time.Time] does not have the layout of Go 1.9 and later, and in a testing/synctest bubble,
+// whose times have no monotonic reading.
 func Wrong(by time.Duration) clock.Clock {
 	w := wrong{clock.System(), by.Truncate(time.Second)}
 	now := time.Now()
@@ -27,10 +27,10 @@ type wrong struct {
 
 func (w wrong) Now() time.Time { return w.shift(w.Clock.Now()) }
 
-// shift moves the wall reading and leaves the monotonic one. Add moves both, as if the computer
-// had been started earlier.
+// shift changes the wall reading of t and leaves the monotonic one. Add would change both, as if the computer had been
+// started earlier.
 func (w wrong) shift(t time.Time) time.Time {
-	const secondsAt = 30 // below them are nanoseconds, above them the flag of a monotonic reading
+	const secondsAt = 30 // the bits below are nanoseconds, those above the flag of a monotonic reading
 	*(*uint64)(unsafe.Pointer(&t)) += uint64(w.by/time.Second) << secondsAt
 	return t
 }

@@ -8,57 +8,58 @@ import (
 	"sync"
 )
 
-// Kind is how a page repeats another one.
+// Kind says how a page repeats another one.
 type Kind uint8
 
 // The kinds.
 const (
-	None  Kind = iota // it does not
+	None  Kind = iota // it repeats none
 	Exact             // byte by byte
-	Near              // in nearly all it says
+	Near              // in nearly all of its text
 )
 
 func (k Kind) String() string { return [...]string{"", "exact", "near"}[k] }
 
-// Match is the result for a page.
+// Match says which page a page repeats, and how.
 type Match struct {
 	Kind Kind
-	// Of is the URL of the first page. A page equal to one that is near the first counts as near.
+	// Of is the URL of the first page of its cluster. A page that equals a near-duplicate of the first counts as near.
 	Of string
 }
 
-// Cluster is a page with those that repeat it.
+// Cluster is a page together with those that repeat it.
 type Cluster struct {
 	URL   string `json:"url"`
 	Exact int64  `json:"exact"` // pages that are the same byte by byte
-	Near  int64  `json:"near"`  // others that say nearly the same
+	Near  int64  `json:"near"`  // other pages with nearly the same text
 }
 
-// Totals are what an Index has found.
+// Totals has the counts of an Index.
 type Totals struct {
 	Exact    int64     `json:"exact"`
 	Near     int64     `json:"near"`
 	Clusters []Cluster `json:"clusters,omitempty"` // the largest, at most ten
 }
 
-// Index holds pages by fingerprint. Fingerprints that differ in three bits have one of four quarters in common, so
-// there is a chain for each quarter, and a fifth for the hash of the body. Build it with NewIndex.
+// Index holds pages by fingerprint. Two fingerprints that differ in at most three bits are equal in at least one of
+// their four quarters. So the pages with equal first quarters form a chain, and likewise for the other quarters, and
+// for the hash of the body. Build it with NewIndex.
 type Index struct {
 	nearBits, maxPages, maxBytes int // never change
 
 	mu     sync.Mutex // guards what follows
 	heads  [chains][]uint32
-	pages  []page // a ring: that of number n is at n modulo its length
-	oldest uint32 // number of the first page that is remembered; the first of all is 1
+	pages  []page // a ring: the page of number n is at n modulo the length
+	oldest uint32 // number of the oldest page in the ring; numbers begin at 1
 	next   uint32 // number of the next page
-	bytes  int    // of URLs
+	bytes  int    // total length of the URLs
 	totals Totals
 }
 
 const (
 	chains = 5
 	heads  = 1 << 16
-	// maxWalk bounds the pages of a chain that are compared; of a million there are 15 in each.
+	// maxWalk bounds how many pages of a chain are compared; with a million pages there are 15 in each.
 	maxWalk     = 512
 	maxClusters = 10
 )
@@ -67,14 +68,14 @@ const (
 type page struct {
 	url         string
 	body        uint64
-	sim         uint64         // zero for none
-	before      [chains]uint32 // the page before in each chain, by number; zero for none
+	sim         uint64         // zero if it has none
+	before      [chains]uint32 // number of the page before it in each chain; zero if there is none
 	exact, near int32
 }
 
-// NewIndex builds an Index in which near pages differ in at most so many bits, up to 3; with zero only exact ones are
-// found. It holds a million pages that repeat no other, about 70 bytes and the URL each, at 128 MB of URLs; the
-// oldest are evicted.
+// NewIndex returns an Index in which the fingerprints of near pages differ in at most nearBits bits, up to 3; with zero
+// only exact repetitions are found. It holds a million pages that repeat no other, with about 70 bytes and the URL for
+// each, and at most 128 MB of URLs; the oldest are evicted.
 func NewIndex(nearBits int) *Index {
 	x := &Index{nearBits: nearBits, maxPages: 1_000_000, maxBytes: 128_000_000, oldest: 1, next: 1}
 	for i := range x.heads {
@@ -83,7 +84,8 @@ func NewIndex(nearBits int) *Index {
 	return x
 }
 
-// Add looks up a page by the hash of its body and its fingerprint (zero: none), and stores it if it repeats none.
+// Add looks up a page by the hash of its body and its fingerprint (zero means that it has none), and stores it if it
+// repeats no other.
 func (x *Index) Add(url string, body, sim uint64) Match {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -104,7 +106,7 @@ func (x *Index) Add(url string, body, sim uint64) Match {
 	return Match{Kind: kind, Of: p.url}
 }
 
-// Near reports whether fingerprints are used.
+// Near reports whether the index finds near-duplicates.
 func (x *Index) Near() bool { return x.nearBits > 0 }
 
 func chainKeys(body, sim uint64) (k [chains]uint16) {
@@ -115,7 +117,7 @@ func chainKeys(body, sim uint64) (k [chains]uint16) {
 	return k
 }
 
-// findLocked is the page that another one repeats: an exact one, or the oldest near one.
+// findLocked returns the page that a page repeats: one with the same body or, if there is none, the oldest near one.
 func (x *Index) findLocked(keys [chains]uint16, body, sim uint64) (best *page, kind Kind) {
 	for p := range x.chainLocked(4, keys[4]) {
 		if p.body == body {
@@ -141,7 +143,7 @@ func (x *Index) chainLocked(c int, key uint16) func(yield func(*page, uint32) bo
 	return func(yield func(*page, uint32) bool) {
 		n := x.heads[c][key]
 		for range maxWalk {
-			if n < x.oldest { // zero, or forgotten, and so are all before it
+			if n < x.oldest { // the end of the chain, or a page that was evicted, as are all before it
 				return
 			}
 			p := &x.pages[int(n)%x.maxPages]
@@ -154,10 +156,10 @@ func (x *Index) chainLocked(c int, key uint16) func(yield func(*page, uint32) bo
 }
 
 func (x *Index) storeLocked(keys [chains]uint16, p page) {
-	if x.next == math.MaxUint32 { // the numbers of pages are used up
+	if x.next == math.MaxUint32 { // no numbers are left
 		return
 	}
-	if int(x.next)%x.maxPages >= len(x.pages) { // the ring grows as pages come
+	if int(x.next)%x.maxPages >= len(x.pages) { // the ring grows until it has maxPages
 		x.pages = append(x.pages, make([]page, min(max(len(x.pages), 1024), x.maxPages-len(x.pages)))...)
 	}
 	for x.next-x.oldest >= uint32(x.maxPages) || x.next > x.oldest && x.bytes+len(p.url) > x.maxBytes {
@@ -170,12 +172,12 @@ func (x *Index) storeLocked(keys [chains]uint16, p page) {
 	for c, key := range keys {
 		p.before[c], x.heads[c][key] = x.heads[c][key], x.next
 	}
-	p.url = strings.Clone(p.url) // not to retain a larger string
+	p.url = strings.Clone(p.url) // a copy, so that a larger string is not kept in memory
 	x.pages[int(x.next)%x.maxPages] = p
 	x.next++
 }
 
-// rankLocked keeps the largest clusters.
+// rankLocked updates the list of the largest clusters.
 func (x *Index) rankLocked(p *page) {
 	list := x.totals.Clusters
 	at := slices.IndexFunc(list, func(c Cluster) bool { return c.URL == p.url })
@@ -187,7 +189,7 @@ func (x *Index) rankLocked(p *page) {
 	x.totals.Clusters = list[:min(len(list), maxClusters)]
 }
 
-// Totals is a copy of what was found so far.
+// Totals returns a copy of the counts so far.
 func (x *Index) Totals() Totals {
 	x.mu.Lock()
 	defer x.mu.Unlock()

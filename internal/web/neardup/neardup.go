@@ -23,31 +23,32 @@ import (
 	"github.com/treadlight/crawl/internal/web/extract"
 )
 
-// MinWords is the shortest text with a fingerprint: below it one word changes a dozen bits.
+// MinWords is the number of words from which a text has a fingerprint: in a shorter one a single word changes a dozen
+// bits.
 const MinWords = 32
 
-// MaxRead bounds what is read of a page, in bytes: pages differ before that.
+// MaxRead is how much of a page is read, in bytes: pages that differ do so before that.
 const MaxRead = 64 << 10
 
-// Text is the text of a page as hashes, valid until its Reader reads the next page.
+// Text is the text of a page as hashes. It is valid until its Reader reads the next page.
 type Text struct {
-	// Pairs are the words with the one before in their element, so that the order of elements does not matter.
-	// Repetitions are kept.
+	// Pairs has a hash of each word with the word before it in the same element, so that the order of elements does not
+	// matter. Repetitions are kept.
 	Pairs   []uint64
-	Runs    []uint64 // the same words with the two before
+	Runs    []uint64 // of the same words with the two words before
 	Numbers []uint64 // the words that begin with a digit
-	Images  []uint64 // the src of img, source, video and iframe elements, without queries
+	Images  []uint64 // of the src of img, source, video and iframe elements, without queries
 	// Heading is the first text of the first h1, within the page's body.
 	Heading []byte
 
-	kinds uint64 // a bit for each word, by its hash
+	kinds uint64 // one bit set for each word, by its hash
 }
 
-// Different is about how many different words there are, without numbers: never more than 64, and up to a dozen
-// rarely more than one too few.
+// Different estimates how many different words there are, without numbers. It is never more than 64 and, up to a dozen,
+// rarely more than one too low.
 func (t *Text) Different() int { return bits.OnesCount64(t.kinds) }
 
-// SimHash is the fingerprint, zero for fewer than MinWords words. Each pair counts once.
+// SimHash returns the fingerprint, or zero if there are fewer than MinWords words. Each distinct pair counts once.
 func (t *Text) SimHash() uint64 {
 	if len(t.Pairs) < MinWords {
 		return 0
@@ -64,20 +65,20 @@ func (t *Text) SimHash() uint64 {
 	return max(a.majority(), 1)
 }
 
-// hadBits is the size of the filter of pairs: of a thousand, one in a hundred is lost.
+// hadBits is the size of the filter of pairs already counted: of a thousand pairs, it loses one in a hundred.
 const hadBits = 1 << 16
 
-// Distance is the number of bits in which two fingerprints differ.
+// Distance returns the number of bits in which two fingerprints differ.
 func Distance(a, b uint64) int { return bits.OnesCount64(a ^ b) }
 
-// accumulator counts for each of 64 bits how many hashes had it set. Bit i of all 64 counters is one word, so that
-// adding a hash takes as many steps as carries go far.
+// accumulator counts, for each of 64 bits, in how many hashes it was set. Bit i of all 64 counters is stored in one
+// word, so that adding a hash takes as many steps as its carries go.
 type accumulator struct {
 	planes [planes]uint64
 	n      uint32
 }
 
-// planes is room for all pairs in MaxRead bytes.
+// planes is the number of bits of a counter: enough for all pairs in MaxRead bytes.
 const planes = 16
 
 func (a *accumulator) add(h uint64) {
@@ -87,7 +88,8 @@ func (a *accumulator) add(h uint64) {
 	}
 }
 
-// majority has the bits that most hashes had. It compares all counters with half at once, from the highest bit down.
+// majority returns the bits that most hashes had set. It compares all counters with half the number of hashes at once,
+// from the highest bit down.
 func (a *accumulator) majority() (m uint64) {
 	half := a.n / 2
 	equal, above := ^uint64(0), uint64(0)
@@ -106,17 +108,17 @@ func (a *accumulator) majority() (m uint64) {
 type Reader struct {
 	text Text
 
-	before  [2]uint64 // the words before, in the same element; zero for none
+	before  [2]uint64 // the two words before in the same element; zero means none
 	heading bool      // the next text is the heading
 }
 
-// maxKept bounds the hashes of each list that is kept from page to page.
+// maxKept bounds how many hashes of each list a Reader keeps memory for from page to page.
 const maxKept = 1 << 15
 
-// wordSteps is the cost of a word, its pair and its run.
+// wordSteps is what a word, with its pair and run, takes from the budget.
 const wordSteps = 3
 
-// Read reads the first MaxRead bytes of a page, as far as the budget allows. It takes any bytes.
+// Read reads the first MaxRead bytes of a page, as far as the budget allows. The page may be any bytes.
 func (r *Reader) Read(page []byte, budget *effort.Budget) *Text {
 	t := &r.text
 	*t = Text{Pairs: kept(t.Pairs), Runs: kept(t.Runs), Numbers: kept(t.Numbers), Images: kept(t.Images)}
@@ -229,8 +231,8 @@ func fnv(s []byte) uint64 {
 	return h
 }
 
-// sign is the length of a sign or space beyond ASCII at the beginning of page (U+0080 to U+00BF, U+2000 to U+2FFF),
-// which separates words, or zero.
+// sign returns the length of the sign or space beyond ASCII at the beginning of page (U+0080 to U+00BF, U+2000 to
+// U+2FFF), which separates words, or zero if there is none.
 func sign(page []byte) int {
 	switch page[0] {
 	case 0xc2:

@@ -13,14 +13,14 @@ import (
 
 // Defaults and bounds of [Config].
 const (
-	maxTTL          = 24 * time.Hour // RFC 9309 section 2.4; as long again while the origin is unreachable
+	maxTTL          = 24 * time.Hour // RFC 9309 section 2.4; an older copy is used for as long again while the origin is unreachable
 	defaultOrigins  = 10_000
 	defaultMaxBytes = 64 << 20
-	retryBase       = 2 * time.Second // the pause after a failure; it doubles with each further one
+	retryBase       = 2 * time.Second // pause after a failure, doubled with each further failure
 	retryMax        = 10 * time.Minute
 )
 
-// Config is the settings of a [Cache].
+// Config has the settings of a [Cache].
 type Config struct {
 	// Agent is the product token whose rules are kept, such as "treadlight". A version after it is ignored. Required.
 	Agent string
@@ -37,23 +37,23 @@ type State uint8
 
 // The states, in their usual order.
 const (
-	Unknown     State = iota // nobody has asked, or what is known has expired
-	Pending                  // robots.txt is being asked for
+	Unknown     State = iota // robots.txt was never requested, or the rules have expired
+	Pending                  // robots.txt is being requested
 	Known                    // rules are in force
-	Unreachable              // the last try failed; the next is due at RetryAt
+	Unreachable              // the last request failed; the next is due at RetryAt
 )
 
-// Entry is what is known of an origin at one time.
+// Entry is what the Cache knows of an origin at one time.
 type Entry struct {
 	State State
-	// Rules are those in force, in any State while an older copy may be used; nil while URLs of the origin have to
+	// Rules are those in force, which in every State may be those of an older copy; nil while the origin's URLs have to
 	// wait.
 	Rules *Rules
 	// Sitemaps are the sitemap URLs of the file in force. They must not be changed.
 	Sitemaps []string
 	// RetryAt is when the rules expire (Known) or the file may be requested (Unknown, Unreachable). Zero means now.
 	RetryAt time.Time
-	// Attempts is how many tries in a row have failed or been put off.
+	// Attempts is how many requests in a row have failed or were put off.
 	Attempts int
 	// Class is the outcome of the last request that failed or was put off.
 	Class outcome.Class
@@ -68,12 +68,13 @@ func (e Entry) Due(now time.Time) bool {
 	return (e.State == Unknown || e.State == Unreachable) && !now.Before(e.RetryAt)
 }
 
-// record is what the Cache has of an origin: an Entry without its State, with the rules of the last file however old.
+// record is what the Cache keeps of an origin: an Entry without its State, with the rules of the last file, however
+// old.
 type record struct {
 	Entry
 	pending bool
-	failed  bool // the last try has failed, or else it was put off
-	size    int  // bytes charged for this record
+	failed  bool // the last request failed; otherwise it was put off
+	size    int  // bytes counted for this record
 	expires time.Time
 }
 
@@ -103,7 +104,7 @@ func New(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// Lookup is the state of an origin, "scheme://host:port", at now.
+// Lookup returns the state of an origin, "scheme://host:port", at now.
 func (c *Cache) Lookup(origin string, now time.Time) Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,8 +143,8 @@ func (c *Cache) recordLocked(origin string) *record {
 	return r
 }
 
-// Begin claims the request for robots.txt. If it is true, which it is for one caller only, the caller makes the
-// request and reports its end with Answer. False means that it is not due.
+// Begin claims the request for robots.txt. It returns true to one caller only, which must then make the request and
+// report its result by Answer. It returns false if no request is due.
 func (c *Cache) Begin(origin string, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,10 +156,10 @@ func (c *Cache) Begin(origin string, now time.Time) bool {
 	return true
 }
 
-// Answer records the end of a request and returns the new state. A result of kind Moved changes nothing: the caller
-// follows the redirect. Answers without Begin are taken as well.
+// Answer records the result of a request and returns the new state. A result of kind Moved changes nothing: the caller
+// must follow the redirect. Begin need not have been called before.
 func (c *Cache) Answer(origin string, now time.Time, res Result) Entry {
-	fresh := c.fresh(now, res) // before the lock: a large file takes a while
+	fresh := c.fresh(now, res) // before taking the lock, because parsing a large file takes a while
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.recordLocked(origin)
@@ -167,7 +168,7 @@ func (c *Cache) Answer(origin string, now time.Time, res Result) Entry {
 	case fresh != nil:
 		c.bytes += fresh.size - r.size
 		*r = *fresh
-		// The origin itself is the newest, and stays if it is alone.
+		// The origin itself is the newest, and stays even if it alone exceeds the bound.
 		for c.bytes > c.cfg.MaxBytes && c.origins.Len() > 1 {
 			c.origins.RemoveOldest()
 		}
@@ -177,7 +178,7 @@ func (c *Cache) Answer(origin string, now time.Time, res Result) Entry {
 	return r.entry(now)
 }
 
-// fresh is the record of a result with rules, or nil.
+// fresh returns the record of a result that has rules, or nil.
 func (c *Cache) fresh(now time.Time, res Result) *record {
 	r := &record{Entry: Entry{Rules: new(Rules), Reason: res.Reason}, expires: now.Add(c.cfg.TTL)}
 	switch {
@@ -202,7 +203,7 @@ func (r *record) weigh() int {
 	return n
 }
 
-// putOff schedules the next try: at once if we gave up, otherwise after a pause that doubles.
+// putOff schedules the next request: at once if this program gave up, otherwise after a pause that doubles each time.
 func (r *record) putOff(now time.Time, res Result) {
 	r.pending = false
 	r.Reason = res.Reason
@@ -217,16 +218,16 @@ func (r *record) putOff(now time.Time, res Result) {
 }
 
 // MaxRedirects is how many redirects are followed for one robots.txt (RFC 9309 section 2.3.1.2). A file behind more
-// does not exist.
+// redirects counts as absent.
 const MaxRedirects = 5
 
-// Answer is how one request for robots.txt ended.
+// Answer is the result of one request for robots.txt.
 type Answer struct {
 	Status   int    // zero if no header arrived
-	Err      error  // nil if the answer arrived whole
-	Body     []byte // what arrived of the body, decoded
+	Err      error  // nil if the whole response arrived
+	Body     []byte // the part of the body that arrived, decoded
 	Location string // target of a redirect; empty if there is none
-	Hops     int    // redirects already followed on the way to this answer
+	Hops     int    // redirects already followed to this response
 }
 
 // Kind is the meaning of an [Answer].
@@ -234,26 +235,26 @@ type Kind uint8
 
 // The kinds. The zero Kind is NoAnswer.
 const (
-	NoAnswer  Kind = iota // we gave up before one came: ask again
-	Throttled             // the host asks for patience: ask again later
+	NoAnswer  Kind = iota // this program gave up before a response: request it again
+	Throttled             // the host asks to wait: request it again later
 	Found                 // there is a file
-	Absent                // there is none: everything is allowed
-	Moved                 // ask at Location, with one hop more, before telling the cache
-	Failed                // the host cannot say: everything is forbidden for now
+	Absent                // there is no file: everything is allowed
+	Moved                 // request it at Location, with one hop more, before reporting to the cache
+	Failed                // the host cannot answer: everything is forbidden for now
 )
 
 // Result is what follows from an [Answer].
 type Result struct {
 	Kind     Kind
-	File     *File         // of kind Found; otherwise nil
-	Location string        // of kind Moved, unresolved; otherwise empty
-	Reason   string        // for people, such as "status 503"
-	Class    outcome.Class // of the answer; Unknown if the Result was not made of one
-	Lasting  bool          // of kind Failed: waiting will not cure it, such as a name that does not exist
+	File     *File         // for kind Found; otherwise nil
+	Location string        // for kind Moved, unresolved; otherwise empty
+	Reason   string        // a text for people, such as "status 503"
+	Class    outcome.Class // of the response; Unknown if the Result was not made from one
+	Lasting  bool          // for kind Failed: waiting will not help, as with a name that does not exist
 }
 
-// FromAnswer classifies an answer. A body that was cut at a size limit is parsed; one that broke off is not, because
-// a rule may be missing. The body matters only for a success.
+// FromAnswer classifies a response. A body cut at a size limit is parsed; one that broke off is not, because a rule may
+// be missing. The body is used only if the status is a success.
 func FromAnswer(a Answer) Result {
 	success := a.Status/100 == 2
 	class := outcome.Of(a.Status, a.Err)
@@ -277,7 +278,7 @@ func FromAnswer(a Answer) Result {
 	case class == outcome.Redirect && a.Location != "" && a.Hops < MaxRedirects:
 		r.Kind, r.Location = Moved, a.Location
 	case class == outcome.Redirect, class == outcome.OK, a.Status/100 == 4:
-		r.Kind = Absent // 3xx that leads nowhere, and every 4xx that is left
+		r.Kind = Absent // redirects that lead nowhere, and all other 4xx
 	default:
 		r.Kind, r.Lasting = Failed, a.Status == 0 && !class.Transient()
 	}

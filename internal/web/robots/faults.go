@@ -6,16 +6,17 @@ import (
 	"strings"
 )
 
-// known are the names of lines that some crawler obeys; misspelled ones, which a few read, are faults.
+// known has the names of lines that some crawler obeys. Misspelled names are not among them, although a few crawlers
+// accept some.
 const known = " user-agent allow disallow sitemap crawl-delay clean-param host request-rate visit-time content-signal content-usage "
 
-// Faults are what is wrong with the lines of a file, in words and at most so many: "line 3: unknown name noidex".
+// Faults returns what is wrong with the lines of a file, in words, at most most of them: "line 3: unknown name noidex".
 func Faults(body []byte, most int) (faults []string) {
 	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(textOf(body))
 	if strings.HasPrefix(strings.TrimSpace(text), "<") {
 		return []string{"it is HTML and no robots.txt"}
 	}
-	named, n := false, 0 // a line User-agent was there
+	named, n := false, 0 // named is true after the first line User-agent
 	for line := range strings.SplitSeq(text, "\n") {
 		n++
 		bare, _, _ := strings.Cut(line, "#")
@@ -33,7 +34,7 @@ func Faults(body []byte, most int) (faults []string) {
 	return faults
 }
 
-// faultOf is what is wrong with a line; empty: nothing.
+// faultOf returns what is wrong with a line, or the empty string.
 func faultOf(name, value string, named bool) string {
 	switch rule := name == "allow" || name == "disallow"; {
 	case name == "noindex":

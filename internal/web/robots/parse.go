@@ -1,19 +1,20 @@
 // Package robots reads robots.txt (RFC 9309) and decides what may be requested.
 //
-// [Parse] reads a [File] and never fails: what is readable is obeyed. [File.Agent] selects the [Rules] of one
-// crawler, and [Rules.Check] gives a [Decision] on a path, with the line that decided.
+// [Parse] reads a [File] and never fails: it uses every line that it can read. [File.Agent] selects the [Rules] of one
+// crawler, and [Rules.Check] returns a [Decision] on a path, with the line that decided.
 //
 // A [Cache] keeps the rules of each origin, which is unknown, pending while its file is requested, known, or
-// unreachable. The caller looks an origin up before it fetches a URL of it; without rules the URL waits. If
-// [Cache.Begin] is true the caller requests robots.txt, paced like any request, and passes the result of [FromAnswer]
-// to [Cache.Answer].
+// unreachable. The caller looks up the origin before it fetches one of its URLs; while there are no rules the URL
+// waits. If [Cache.Begin] returns true, the caller requests robots.txt, paced like every request, and passes the result
+// of [FromAnswer] to [Cache.Answer].
 //
 // By section 2.3.1, a file is obeyed for a day; the caller follows up to five redirects; 4xx other than 429 allows
-// everything; 429 is no answer yet; 5xx and an unreachable host forbid everything until a later try succeeds, but an
-// earlier copy stays in force for a day longer. Crawl-delay and Request-rate, which RFC 9309 does not have, become
-// [Rules.Pause].
+// everything; after 429 the file is requested again later; 5xx and an unreachable host forbid everything until a later
+// request succeeds, but an earlier copy stays in force for a day longer. Crawl-delay and Request-rate, which are not in
+// RFC 9309, become [Rules.Pause].
 //
-// Nothing here reads a clock, waits or does I/O. Files and Rules are immutable; a Cache is safe for concurrent use.
+// The package reads no clock, does not wait and does no I/O. Files and Rules are immutable; a Cache is safe for
+// concurrent use.
 package robots
 
 import (
@@ -29,7 +30,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
-// MaxBytes is how much of a file is read: the least that RFC 9309 section 2.5 allows.
+// MaxBytes is how much of a file is read, in bytes: the least that RFC 9309 section 2.5 allows.
 const MaxBytes = 500 << 10
 
 // File is a parsed robots.txt. The zero File allows everything. Its memory is a small multiple of MaxBytes.
@@ -44,7 +45,7 @@ type group struct {
 	pause  time.Duration // between two requests
 }
 
-// Parse reads the first MaxBytes of a file and skips what is no valid line.
+// Parse reads the first MaxBytes of a file and skips lines that are not valid.
 func Parse(body []byte) *File {
 	p := parser{f: new(File)}
 	text := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(textOf(body))
@@ -56,13 +57,13 @@ func Parse(body []byte) *File {
 	return p.f
 }
 
-// textOf is the first MaxBytes of a file as UTF-8 without a byte order mark, even one without its end, and without the
-// last line if the limit may have cut it. UTF-16 is read if it has a mark.
+// textOf returns the first MaxBytes of a file as UTF-8, without a byte order mark, even a truncated one, and without
+// the last line if the limit may have cut it. UTF-16 is read if it has a mark.
 func textOf(body []byte) string {
 	limited := len(body) >= MaxBytes
 	body = body[:min(len(body), MaxBytes)]
 	if bytes.HasPrefix(body, []byte("\xff\xfe")) || bytes.HasPrefix(body, []byte("\xfe\xff")) {
-		body, _ = unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM).NewDecoder().Bytes(body) // cannot fail: the mark is there
+		body, _ = unicode.UTF16(unicode.BigEndian, unicode.ExpectBOM).NewDecoder().Bytes(body) // cannot fail, because the mark is there
 	}
 	for _, mark := range []string{"\xef\xbb\xbf", "\xef\xbb", "\xef"} {
 		if rest, ok := bytes.CutPrefix(body, []byte(mark)); ok {
@@ -76,10 +77,10 @@ func textOf(body []byte) string {
 	return string(body)
 }
 
-// parser is the state of Parse. Only a rule ends a list of agents (RFC 9309 section 2.2.4).
+// parser is the state of Parse. Only a rule ends a list of User-agent lines (RFC 9309 section 2.2.4).
 type parser struct {
 	f      *File
-	inList bool // the last rule or User-agent line was a User-agent line
+	inList bool // of rules and User-agent lines, the last was a User-agent line
 }
 
 func (p *parser) line(n int, text string) {
@@ -98,7 +99,7 @@ func (p *parser) line(n int, text string) {
 		if g := p.group(); name != "" {
 			g.agents = append(g.agents, name)
 		}
-	case "allow", "disallow": // before any group it binds nobody; without a path it only ends the list of agents
+	case "allow", "disallow": // before any group it applies to nobody; without a path it only ends the list of agents
 		p.inList = false
 		if g := p.group(); g != nil && value != "" {
 			g.rules = append(g.rules, newRule(n, key == "allow", value))
@@ -114,7 +115,7 @@ func (p *parser) line(n int, text string) {
 	}
 }
 
-// pause keeps the longest pause of a group; zero is none.
+// pause keeps the longest pause of a group; zero means none.
 func (p *parser) pause(d time.Duration) {
 	if g := p.group(); g != nil {
 		g.pause = max(g.pause, d)
@@ -128,7 +129,7 @@ func (p *parser) group() *group {
 	return &p.f.groups[len(p.f.groups)-1]
 }
 
-// keys are the names of records that matter, with their common misspellings.
+// keys maps the names of lines that matter, and common misspellings, to the names.
 var keys = map[string]string{
 	"user-agent": "user-agent", "useragent": "user-agent", "user agent": "user-agent", "allow": "allow",
 	"disallow": "disallow", "dissallow": "disallow", "dissalow": "disallow", "disalow": "disallow",
@@ -137,10 +138,10 @@ var keys = map[string]string{
 	"request-rate": "request-rate", "requestrate": "request-rate", "request rate": "request-rate",
 }
 
-// space may surround names and values; damaged files contain NUL.
+// space is what may surround names and values; damaged files contain NUL.
 const space = " \t\v\f\x00"
 
-// split reads "key: value", or "key value" if the value is one word.
+// split splits "key: value", or "key value" if the value is one word.
 func split(line string) (key, value string) {
 	line = strings.Trim(line, space)
 	if name, value, ok := strings.Cut(line, ":"); ok {
@@ -154,8 +155,8 @@ func split(line string) (key, value string) {
 	return "", ""
 }
 
-// token is the product token at the beginning of value, in lower case: "bot" of "Bot/1.0 (x)". Unlike in RFC 9309
-// digits belong to it: real names have them.
+// token returns the product token at the beginning of value, in lower case: "bot" for "Bot/1.0 (x)". Unlike in RFC 9309
+// it may contain digits, because real names do.
 func token(value string) string {
 	end := strings.IndexFunc(value, func(c rune) bool {
 		return (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-'
@@ -166,11 +167,11 @@ func token(value string) string {
 	return strings.ToLower(value[:end])
 }
 
-// Sitemaps are the sitemap URLs as they are written, in order, of any host.
+// Sitemaps returns the sitemap URLs as they are written, in order, of any host.
 func (f *File) Sitemaps() []string { return slices.Clone(f.sitemaps) }
 
-// Agent is the rules of all groups for this product token, or else of all groups for "*". A version after the token
-// ("bot/1.0") is ignored.
+// Agent returns the rules of all groups for this product token or, if there are none, of all groups for "*". A version
+// after the token ("bot/1.0") is ignored.
 func (f *File) Agent(name string) *Rules {
 	name = token(name)
 	r, found := f.collect(name)
@@ -180,7 +181,8 @@ func (f *File) Agent(name string) *Rules {
 	return r.sorted()
 }
 
-// Group is the product token whose groups hold for this one: its own in lower case, "*", or empty for none.
+// Group returns the product token whose groups apply to this one: itself in lower case, "*", or the empty string if
+// none do.
 func (f *File) Group(name string) string {
 	for _, name := range []string{token(name), "*"} {
 		if _, found := f.collect(name); found {
@@ -216,12 +218,12 @@ func parseDelay(value string) time.Duration {
 	if !delayForm().MatchString(value) {
 		return 0
 	}
-	seconds, _ := strconv.ParseFloat(value, 64) // too many are +Inf
+	seconds, _ := strconv.ParseFloat(value, 64) // too many digits give +Inf
 	return time.Duration(min(seconds*float64(time.Second), float64(maxPause)))
 }
 
-// parseRate reads "n/t", n requests in every t seconds, minutes or hours, as a pause, rounded up. A time of day is
-// ignored: the pause holds around the clock. Anything else is zero, and so is a rate of no requests.
+// parseRate returns the pause for "n/t", n requests in every t seconds, minutes or hours, rounded up. It ignores a time
+// of day: the pause applies around the clock. For every other text, and for a rate of no requests, it returns zero.
 func parseRate(value string) time.Duration {
 	m := rateForm().FindStringSubmatch(value)
 	if m == nil {

@@ -22,7 +22,7 @@ type rule struct {
 	allow   bool
 }
 
-// Decision is whether a path may be requested, and why.
+// Decision says whether a path may be requested, and why.
 type Decision struct {
 	Allowed bool
 	// Line is the number of the line that decided, from 1; zero if none did.
@@ -48,8 +48,8 @@ func newRule(line int, allow bool, path string) rule {
 	return r
 }
 
-// sorted orders rules by precedence (RFC 9309 section 2.2.2): the most octets first, Allow before Disallow among
-// equals.
+// sorted sorts rules by precedence (RFC 9309 section 2.2.2): those with the most octets first, and among equals Allow
+// before Disallow.
 func (r *Rules) sorted() *Rules {
 	slices.SortStableFunc(r.rules, func(a, b rule) int {
 		if c := cmp.Compare(len(b.pattern), len(a.pattern)); c != 0 || a.allow == b.allow {
@@ -63,7 +63,7 @@ func (r *Rules) sorted() *Rules {
 	return r
 }
 
-// Pause is the least time between two requests by Crawl-delay and Request-rate, at most a day. Zero means that the
+// Pause returns the least time between two requests by Crawl-delay and Request-rate, at most a day. Zero means that the
 // file has neither.
 func (r *Rules) Pause() time.Duration {
 	if r == nil {
@@ -72,7 +72,7 @@ func (r *Rules) Pause() time.Duration {
 	return r.pause
 }
 
-// Len is how many rules there are.
+// Len returns the number of rules.
 func (r *Rules) Len() int {
 	if r == nil {
 		return 0
@@ -108,8 +108,8 @@ func (r *Rules) Check(path string) Decision {
 
 const noRule = "no rule in robots.txt matches"
 
-// match matches a normalised pattern with the start of a normalised path, or the whole of it if the pattern ends in
-// "$". Each literal between stars is matched as early as possible, so nothing is tried twice.
+// match matches a normalized pattern with the beginning of a normalized path, or with the whole path if the pattern
+// ends in "$". It matches each literal between stars as early as possible, so that nothing is tried twice.
 func match(pattern, path string) bool {
 	pattern, anchored := strings.CutSuffix(pattern, "$")
 	first, rest, star := strings.Cut(pattern, "*")
@@ -129,8 +129,8 @@ func match(pattern, path string) bool {
 }
 
 // normalise percent-encodes s in one way (RFC 9309 section 2.2.2): only characters that need it are encoded, in upper
-// case. "*" is a wildcard if stars is set; otherwise it is literal and becomes "%2A", as it does when escaped. So
-// does "$", which newRule keeps at the end.
+// case. If stars is set, "*" is a wildcard; otherwise it is literal and becomes "%2A", as it does when escaped. So does
+// "$", which newRule keeps at the end of a pattern.
 func normalise(s string, stars bool) string {
 	i := 0
 	for i < len(s) && plain(s[i], stars) {
@@ -161,7 +161,7 @@ func normalise(s string, stars bool) string {
 	return string(out)
 }
 
-// unreserved is RFC 3986 section 2.3.
+// unreserved reports whether c is an unreserved character of RFC 3986 section 2.3.
 func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }

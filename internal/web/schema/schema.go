@@ -1,12 +1,14 @@
-// Package schema reads what pages say of things in the words of schema.org: JSON-LD and microdata, as one kind of tree.
+// Package schema reads structured data in the vocabulary of schema.org from pages: JSON-LD and microdata, as one kind
+// of tree.
 //
-// [Read] finds the things of a type. Of both syntaxes it makes values as encoding/json does: a group has "@type",
-// perhaps "@id", and its properties; a property that is there several times is a list. Types are compared without
-// the address of schema.org, http or https, and without regard to case; a thing may have several.
+// [Read] finds the things of a type. From both syntaxes it makes values as encoding/json does: a group has "@type",
+// perhaps "@id", and its properties; a property with several values is a list. Types are compared without the address
+// of schema.org, http or https, and without regard to case; a thing may have several types.
 //
-// What is nested in a thing that was found is a part of it: the products that a product is like are no products of
-// the page. In JSON-LD a reference to another thing of the page by its @id stands for that thing. If JSON-LD has
-// things of the type, microdata is not looked at: sites that have both say the same twice.
+// A thing nested in one that was found is a part of it, and not found by itself: the similar products that a product
+// lists are not products of the page. In JSON-LD a reference to another thing of the page by its @id is replaced by
+// that thing. If JSON-LD has things of the type, microdata is ignored, because sites that have both say the same in
+// both.
 package schema
 
 import (
@@ -24,14 +26,15 @@ import (
 )
 
 const (
-	maxThings = 1000 // of a page
-	maxDepth  = 32   // of things in things
+	maxThings = 1000 // on one page
+	maxDepth  = 32   // of things nested in things
 )
 
-// Thing is what there is of one thing.
+// Thing is one thing with its properties.
 type Thing = map[string]any
 
-// Read finds the things of a type, "Product", in the order of the page; those of any type if it is empty.
+// Read returns the things of a type, such as "Product", in the order of the page. An empty kind means those of any
+// type.
 func Read(d *dom.Document, base canonical.URL, kind string) []Thing {
 	l := linked{d: d, kind: plain(kind)}
 	for _, text := range metadata.Read(d).JSONLD {
@@ -48,7 +51,7 @@ func Read(d *dom.Document, base canonical.URL, kind string) []Thing {
 	return m.found
 }
 
-// Types are the types of the things on a page, outermost ones, each once.
+// Types returns the types of the outermost things on a page, each once.
 func Types(d *dom.Document, base canonical.URL) []string {
 	var all []string
 	for _, t := range Read(d, base, "") {
@@ -61,7 +64,7 @@ func Types(d *dom.Document, base canonical.URL) []string {
 	return all
 }
 
-// short is a type without the address of its vocabulary.
+// short returns a type without the address of its vocabulary.
 func short(s string) string {
 	s = strings.TrimSpace(s)
 	for _, prefix := range [...]string{"http://schema.org/", "https://schema.org/", "http://www.schema.org/", "https://www.schema.org/", "schema:"} {
@@ -115,7 +118,8 @@ func (l *linked) read() []Thing {
 	return l.found
 }
 
-// note remembers the things that have an @id and more than that. Of two the one that says more counts.
+// note remembers the things that have an @id and other properties. Of two with one @id, it keeps the one with more
+// properties.
 func (l *linked) note(v any, depth int) {
 	if depth > maxDepth || !l.d.Budget.Spend(1) {
 		return
@@ -157,7 +161,7 @@ func (l *linked) find(v any, depth int) {
 	}
 }
 
-// value is a value with references resolved and wrappers removed. The ids are those of the things around it.
+// value returns a value with references resolved and wrappers removed. ids are those of the things around it.
 func (l *linked) value(v any, ids []string) any {
 	if !l.d.Budget.Spend(1) || len(ids) > maxDepth {
 		return nil
@@ -179,7 +183,7 @@ func (l *linked) value(v any, ids []string) any {
 		if to := l.byID[id]; id != "" && len(v) == 1 && to != nil {
 			v = to
 		}
-		if id != "" && slices.Contains(ids, id) { // it is within itself
+		if id != "" && slices.Contains(ids, id) { // the thing is nested in itself
 			return Thing{"@id": id}
 		}
 		t := make(Thing, len(v))
@@ -208,17 +212,17 @@ func types(names []string) any {
 	return all
 }
 
-// micro is the microdata of a page (HTML standard, section 5).
+// micro reads the microdata of a page (HTML standard, section 5).
 type micro struct {
 	d     *dom.Document
 	base  canonical.URL
 	kind  string
-	ids   map[string]*html.Node // of those that an itemref names
+	ids   map[string]*html.Node // elements that an itemref names
 	found []Thing
-	seen  int // things
+	seen  int // number of things read
 }
 
-// index finds the elements that itemref may name, of equal ids the first.
+// index finds the elements that an itemref may name; of several with one id, the first.
 func (m *micro) index() {
 	m.ids = map[string]*html.Node{}
 	for n := range m.d.Root.Descendants() {
@@ -251,7 +255,7 @@ func typesOf(n *html.Node) any {
 	return types(strings.Fields(names))
 }
 
-// thing reads one, whose element is within those.
+// thing reads the thing of element n. within are the elements of the things around it.
 func (m *micro) thing(n *html.Node, within []*html.Node) Thing {
 	t := Thing{"@type": typesOf(n)}
 	if id, ok := dom.Attr(n, "itemid"); ok {
@@ -272,7 +276,7 @@ func (m *micro) thing(n *html.Node, within []*html.Node) Thing {
 	return t
 }
 
-// properties reads an element and those behind it.
+// properties reads the properties in an element and its following siblings.
 func (m *micro) properties(t Thing, first *html.Node, within []*html.Node, visited map[*html.Node]bool) {
 	for c := first; c != nil && m.d.Budget.Spend(1); c = c.NextSibling {
 		m.property(t, c, within, visited)
@@ -314,7 +318,7 @@ func put(t Thing, name string, v any) {
 	}
 }
 
-// text is the value of a property that is no thing.
+// text returns the value of a property that is not itself a thing.
 func (m *micro) text(n *html.Node) string {
 	if content, ok := dom.Attr(n, "content"); ok {
 		content = dom.Clip(content, fields.MaxValue)

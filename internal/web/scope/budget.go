@@ -12,25 +12,25 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// Budget bounds the URLs of a kind, such as the days of a calendar that has no end. Of the URLs that match,
-// MaxPages are accepted, whatever becomes of them; a URL that several budgets match counts for the first of
-// them alone.
+// Budget bounds the URLs of a kind, such as the days of an endless calendar. Of the URLs that match, MaxPages are
+// accepted, whatever becomes of them. A URL that several budgets match counts only for the first of them.
 type Budget struct {
 	Match    *regexp.Regexp
 	MaxPages int  // from 1 to 2³¹-1
-	PerCrawl bool // has all hosts share the budget; false: each host has one of its own
+	PerCrawl bool // whether all hosts share the budget; false means that each host has its own
 }
 
 const (
-	// maxCounters bounds what is counted apart, and is the hosts that a frontier has in memory by default. A million of
-	// them took 38 MB.
+	// maxCounters bounds the separate counters. It is also how many hosts a frontier holds in memory by default. A
+	// million counters took 38 MB.
 	maxCounters = 1_000_000
-	// sharedCounters are for what is beyond. So many that a host with a trap in it takes the budget of few others away.
+	// sharedCounters is how many counters all further hosts share: so many that a host with a trap uses up the budget
+	// of few others.
 	sharedCounters = 1 << 16
 )
 
-// Counters count by host and number. Nothing is ever forgotten, as that would open a budget anew: what is beyond the
-// room shares counters, each with some others, and so counts for more. It is for one goroutine.
+// Counters count by host and number. No count is ever forgotten, because that would renew a budget. If there are more
+// hosts than room, the others share counters and so count for each other. They are for one goroutine.
 type Counters struct {
 	seed maphash.Seed
 	room int
@@ -39,15 +39,15 @@ type Counters struct {
 
 type counted struct {
 	budget int
-	host   string // empty: all of them
+	host   string // empty means all hosts
 }
 
-// NewCounters are all zero.
+// NewCounters returns counters that are all zero.
 func NewCounters() Counters {
 	return Counters{maphash.MakeSeed(), maxCounters, make(map[uint64]int32)}
 }
 
-// Next counts one more of a host, and returns how many came before.
+// Next adds one to the count of a host, and returns the count before.
 func (c *Counters) Next(host string) int { return c.next(counted{host: ratelimit.Domain(host)}) }
 
 func (c *Counters) at(of counted) uint64 {
@@ -67,18 +67,18 @@ func (c *Counters) next(of counted) int {
 	return int(n)
 }
 
-// Budgets count the URLs that were accepted. Of may be called by any goroutine, all else by one.
+// Budgets count the URLs that were accepted. Of may be called by any goroutine, all other methods by one only.
 type Budgets struct {
 	counters Counters
 	list     []Budget // never changes
 }
 
-// NewBudgets have nothing counted.
+// NewBudgets returns budgets of which nothing is used.
 func NewBudgets(list []Budget) *Budgets {
 	return &Budgets{counters: NewCounters(), list: slices.Clone(list)}
 }
 
-// Of is the budget of a URL, counted from 1; zero if it is of none.
+// Of returns the number of the budget to which a URL belongs, from 1, or zero if it belongs to none.
 func (b *Budgets) Of(url string) int {
 	return 1 + slices.IndexFunc(b.list, func(one Budget) bool { return one.Match.MatchString(url) })
 }
@@ -87,23 +87,23 @@ func (b *Budgets) counted(budget int, u canonical.URL) counted {
 	if b.list[budget-1].PerCrawl {
 		return counted{budget: budget}
 	}
-	return counted{budget, ratelimit.Domain(u.Host())} // as the frontier names it
+	return counted{budget, ratelimit.Domain(u.Host())} // as the frontier names hosts
 }
 
-// Spent reports whether no more of a budget may be accepted.
+// Spent reports whether the budget allows no further URL.
 func (b *Budgets) Spent(budget int, u canonical.URL) bool {
 	return budget > 0 && int(b.counters.used[b.counters.at(b.counted(budget, u))]) >= b.list[budget-1].MaxPages
 }
 
-// Count counts a URL that was accepted. Seeds may count beyond the budget.
+// Count counts a URL that was accepted. Seeds count too, even beyond the budget.
 func (b *Budgets) Count(budget int, u canonical.URL) {
 	if budget > 0 {
 		b.counters.next(b.counted(budget, u))
 	}
 }
 
-// Recount counts URLs that were accepted earlier. Without budgets the sequence does not begin. The error is that of the
-// sequence, or of a URL that is none.
+// Recount counts URLs that were accepted earlier. Without budgets it does not read urls. The error is that of the
+// sequence, or of a text that is no URL.
 func (b *Budgets) Recount(urls iter.Seq2[string, error]) error {
 	if len(b.list) == 0 {
 		return nil

@@ -1,12 +1,12 @@
 // Package scope decides which URLs belong to a crawl.
 //
-// A [Scope] has the seeds and the limits of the user. [Scope.Check] gives a [Decision] on a URL, with a [Code] to
-// count and a reason in words. It asks, in this order: is it a resource, too deep, one redirect too many, outside of
-// the area of the seeds, excluded, not included.
+// A [Scope] has the seeds and the limits of the user. [Scope.Check] returns a [Decision] on a URL, with a [Code] for
+// counting and a reason in words. It checks in this order: whether the URL is an unwanted resource, too deep, one
+// redirect too many, outside of the area of the seeds, excluded, or not included.
 //
-// Patterns may be replaced at any time; [Scope.Recheck] checks again what earlier ones let in. Seeds may be added at
-// any time: the caller adds the target of a seed's redirect, so that http://example.com leads into
-// https://www.example.com. A Scope remembers no URL it checked.
+// Patterns may be replaced at any time; [Scope.Recheck] then checks URLs that earlier patterns accepted. Seeds may be
+// added at any time: the caller adds the target of a seed's redirect, so that http://example.com leads into
+// https://www.example.com. A Scope does not remember the URLs that it checked.
 package scope
 
 import (
@@ -23,14 +23,14 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// Mode is the area that a seed spans.
+// Mode says which area belongs to a seed.
 type Mode uint8
 
 // The modes. http and https of a host are one site in all of them.
 const (
 	Host   Mode = iota // the seed's host and port
 	Domain             // everything under the seed's registrable domain, on any port
-	Prefix             // the seed's path and all below it; of a file, as index.html, its directory
+	Prefix             // the seed's path and everything below it; for a file such as index.html, its directory
 	Any                // everywhere
 	numModes
 )
@@ -51,7 +51,7 @@ func (m *Mode) UnmarshalText(text []byte) error {
 	return fmt.Errorf("scope %q: use one of %s", text, strings.Join(modeNames[:], ", "))
 }
 
-// Code is a decision as a number. The zero Code is [In].
+// Code is the decision as a number. The zero Code is [In].
 type Code uint8
 
 // The codes. OtherHost, OtherDomain and OtherPrefix are in the order of their modes.
@@ -64,7 +64,7 @@ const (
 	TooManyRedirects      // more redirects in a row than MaxRedirects
 	Excluded              // an Exclude pattern matches
 	NotIncluded           // no Include pattern matches
-	NoResources           // a resource, and only pages were asked for
+	NoResources           // a resource, while only pages are wanted
 	NumCodes              // the number of codes
 )
 
@@ -86,7 +86,7 @@ type Decision struct {
 	by               *regexp.Regexp // the Exclude pattern that matched; nil if none did
 }
 
-// Reason is the decision in words, such as "depth 6 > 5".
+// Reason returns the decision in words, such as "depth 6 > 5".
 func (v Decision) Reason() string {
 	switch v.Code {
 	case In:
@@ -111,25 +111,26 @@ func (v Decision) Reason() string {
 	return v.Code.String()
 }
 
-// Unlimited is no bound on the depth.
+// Unlimited, as MaxDepth, means no bound.
 const Unlimited = -1
 
 // maxSeeds bounds the areas, at roughly 100 bytes each.
 const maxSeeds = 1 << 20
 
-// Config is the settings of a Scope. The zero Config lets the seeds in.
+// Config has the settings of a Scope. The zero Config accepts only the seeds.
 type Config struct {
-	// Mode is the area that each seed spans. Zero is Host.
+	// Mode says which area belongs to each seed. Zero means Host.
 	Mode Mode
-	// Include are regular expressions of which one must match the canonical URL. Seeds are exempt. Empty: all match.
+	// Include has regular expressions, one of which must match the canonical URL. Seeds are exempt. Empty means that
+	// every URL matches.
 	Include []string
-	// Exclude are regular expressions of which none may match, for seeds too. They come before Include.
+	// Exclude has regular expressions, none of which may match, also for seeds. It takes precedence over Include.
 	Exclude []string
 	// MaxDepth is how many links away from a seed a page may be, or Unlimited.
 	MaxDepth int
 	// MaxRedirects is how many redirects in a row are followed.
 	MaxRedirects int
-	// Resources lets images, scripts, styles and media in, under the same rules.
+	// Resources accepts images, scripts, styles and media, under the same rules as pages.
 	Resources bool
 }
 
@@ -140,11 +141,11 @@ type Scope struct {
 
 	mu    sync.RWMutex        // guards what follows
 	areas map[string]struct{} // hosts, registrable domains or host/dir prefixes
-	hosts map[string]struct{} // hosts of seeds in mode Prefix, at most one per area
-	known map[string]struct{} // hosts in scope in mode Domain, to look them up once
+	hosts map[string]struct{} // in mode Prefix: hosts of seeds, at most one for each area
+	known map[string]struct{} // in mode Domain: hosts in scope, so that each domain is looked up once
 }
 
-// New makes a scope without seeds, in which only mode Any lets anything in. The error names the invalid pattern.
+// New returns a scope without seeds, which accepts URLs only in mode Any. An error names the invalid pattern.
 func New(cfg Config) (*Scope, error) {
 	p, err := newPatterns(cfg.Include, cfg.Exclude)
 	if err != nil {
@@ -155,7 +156,7 @@ func New(cfg Config) (*Scope, error) {
 	return s, nil
 }
 
-// AddSeed adds the area of u, if there is room.
+// AddSeed adds the area of u, unless there are too many.
 func (s *Scope) AddSeed(u canonical.URL) {
 	area := s.areaOf(u)
 	s.mu.Lock()
@@ -164,13 +165,13 @@ func (s *Scope) AddSeed(u canonical.URL) {
 	if known || s.cfg.Mode == Prefix && s.hasPrefixLocked(area) || len(s.areas) >= maxSeeds {
 		return
 	}
-	s.areas[strings.Clone(area)] = struct{}{} // not to keep the whole URL
+	s.areas[strings.Clone(area)] = struct{}{} // a copy, so that the whole URL is not kept in memory
 	if s.cfg.Mode == Prefix {
 		s.hosts[strings.Clone(u.Host())] = struct{}{}
 	}
 }
 
-// fileName has an extension, as index.html; v1.2 is a directory.
+// fileName matches a segment with an extension, as index.html; v1.2 is a directory.
 var fileName = regexp.MustCompile(`.\.[A-Za-z]{2,5}$`)
 
 func (s *Scope) areaOf(u canonical.URL) string {
@@ -188,8 +189,9 @@ func (s *Scope) areaOf(u canonical.URL) string {
 	return u.Host()
 }
 
-// Check decides on u, found depth links away from a seed (seeds: 0) after so many redirects, as a page or as a
-// resource of one. It does not allocate for a URL in scope, but for the first of a host in mode Domain.
+// Check decides on u, which was found depth links away from a seed (0 for seeds) and after so many redirects. resource
+// says that u is a resource of a page, and not a page. For a URL in scope Check does not allocate, except for the first
+// of each host in mode Domain.
 func (s *Scope) Check(u canonical.URL, depth, redirects int, resource bool) Decision {
 	v := s.checkDistance(u, depth, redirects)
 	switch {
@@ -201,14 +203,14 @@ func (s *Scope) Check(u canonical.URL, depth, redirects int, resource bool) Deci
 	return v.byPatterns(depth > 0)
 }
 
-// CheckSitemap decides on u as a sitemap, whose pages are depth links away from a seed. It may be outside of the area
-// of the seeds, and Include does not apply.
+// CheckSitemap decides on u as a sitemap whose pages are depth links away from a seed. u may be outside of the area of
+// the seeds, and Include does not apply.
 func (s *Scope) CheckSitemap(u canonical.URL, depth, redirects int) Decision {
 	return s.checkDistance(u, depth, redirects).byPatterns(false)
 }
 
-// Recheck decides by the present patterns on what is about to be fetched: a seed, which was not checked before, or a
-// URL that was in scope by earlier patterns. exempt (seeds and sitemaps) leaves Include out.
+// Recheck decides by the present patterns on a URL that is about to be fetched: a seed, which was not checked before,
+// or a URL that earlier patterns accepted. For exempt URLs (seeds and sitemaps) Include does not apply.
 func (s *Scope) Recheck(u canonical.URL, exempt bool) Decision {
 	return Decision{scope: s, url: u}.byPatterns(!exempt)
 }
@@ -224,7 +226,7 @@ func (s *Scope) checkDistance(u canonical.URL, depth, redirects int) Decision {
 	return v
 }
 
-// byPatterns decides on what is in scope but for the patterns, by Include only if include is set.
+// byPatterns applies the patterns to a URL that is in scope without them. It applies Include only if include is set.
 func (v Decision) byPatterns(include bool) Decision {
 	if v.Code == In {
 		p := v.scope.patterns.Load()
@@ -246,7 +248,7 @@ func (s *Scope) Reaches(u canonical.URL) bool {
 	return s.within(u)
 }
 
-// within reports whether u lies in an area that a seed spans.
+// within reports whether u is in the area of a seed.
 func (s *Scope) within(u canonical.URL) bool {
 	switch s.cfg.Mode {
 	case Any:
@@ -281,7 +283,7 @@ func (s *Scope) remember(host string) bool {
 	return true
 }
 
-// hasPrefixLocked looks up p and every directory above it.
+// hasPrefixLocked reports whether p or a directory above it is an area.
 func (s *Scope) hasPrefixLocked(p string) bool {
 	p, _, _ = strings.Cut(p, "?")
 	for i := range len(p) + 1 {
@@ -295,11 +297,11 @@ func (s *Scope) hasPrefixLocked(p string) bool {
 	return false
 }
 
-// SiteOf is the registrable domain of a URL's host, or the host if that is none.
+// SiteOf returns the registrable domain of a URL's host, or the host if it has none.
 func SiteOf(u canonical.URL) string { return domainOf(u.Hostname()) }
 
-// domainOf is the registrable domain: the public suffix and one label. Addresses, single labels and public suffixes
-// are themselves.
+// domainOf returns the registrable domain of a name: the public suffix and one more label. It returns addresses, single
+// labels and public suffixes unchanged.
 func domainOf(name string) string {
 	if strings.IndexByte(name, '.') < 0 || isAddress(name) {
 		return name
@@ -310,7 +312,8 @@ func domainOf(name string) string {
 	return name
 }
 
-// isAddress tests for an IP address, quickly: only those end in a digit.
+// isAddress reports whether a name with a dot is an IP address. It first checks the last byte, because only addresses
+// end in a digit.
 func isAddress(name string) bool {
 	if last := name[len(name)-1]; last < '0' || last > '9' {
 		return false
@@ -319,7 +322,7 @@ func isAddress(name string) bool {
 	return err == nil
 }
 
-// patterns are the Include and Exclude in force.
+// patterns has the Include and Exclude in force.
 type patterns struct {
 	include, exclude []*regexp.Regexp
 }
@@ -360,8 +363,8 @@ func firstMatch(patterns []*regexp.Regexp, s string) *regexp.Regexp {
 	return nil
 }
 
-// SetPatterns replaces Include and Exclude for all later checks. The error names the invalid pattern, and changes
-// nothing.
+// SetPatterns replaces Include and Exclude for all later checks. An error names the invalid pattern; then nothing is
+// changed.
 func (s *Scope) SetPatterns(include, exclude []string) error {
 	p, err := newPatterns(include, exclude)
 	if err != nil {
@@ -371,7 +374,7 @@ func (s *Scope) SetPatterns(include, exclude []string) error {
 	return nil
 }
 
-// Patterns are the Include and Exclude in force.
+// Patterns returns the Include and Exclude in force.
 func (s *Scope) Patterns() (include, exclude []string) {
 	p := s.patterns.Load()
 	return texts(p.include), texts(p.exclude)

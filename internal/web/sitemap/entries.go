@@ -38,7 +38,8 @@ func (r *reader) startOfProtocol(e string) {
 	}
 }
 
-// loc begins a URL: of an image, of the entry, or of the next one, if that has no element of its own.
+// loc begins a URL: that of an image, of the entry, or, if the entry already has one and the document has no element
+// for each entry, of the next entry.
 func (r *reader) loc() {
 	switch {
 	case r.inside != "":
@@ -65,7 +66,7 @@ func (r *reader) startOfFeed(e string) {
 		return
 	case "image", "source", "textinput":
 		r.inside = e
-		if href, ok := r.attribute("href"); ok && e == "image" { // of iTunes
+		if href, ok := r.attribute("href"); ok && e == "image" { // an element of iTunes
 			r.extra(Resource, []byte(href))
 		}
 	}
@@ -95,7 +96,7 @@ func (r *reader) startOfFeed(e string) {
 	}
 }
 
-// feedLink handles a link: in RSS a text, in Atom an attribute, and documents mix them.
+// feedLink handles a link, which is a text in RSS and an attribute in Atom; documents mix them.
 func (r *reader) feedLink() {
 	href, ok := r.attribute("href")
 	if !ok {
@@ -114,7 +115,7 @@ func (r *reader) feedLink() {
 	}
 }
 
-// collect makes the following text a field.
+// collect makes the text that follows a field.
 func (r *reader) collect(field string) { r.field, r.value = field, r.value[:0] }
 
 func (r *reader) settle() {
@@ -137,13 +138,13 @@ func (r *reader) settle() {
 		if bytes.HasPrefix(v, []byte("http")) {
 			r.group.fallback, _ = r.resolve(v)
 		}
-	case "lastmod": // the latest of several; one beyond 2200 is a mistake, or means "for ever"
+	case "lastmod": // of several, the latest counts; one beyond 2200 is a mistake, or means "for ever"
 		if at, ok := ParseTime(v); !ok {
 			r.problem("%.40q is no date", v)
 		} else if at.After(main.LastMod) && at.Year() < 2200 {
 			main.LastMod = at
 		}
-	case "priority": // also with a comma
+	case "priority": // a comma is accepted too
 		p, err := strconv.ParseFloat(strings.Replace(string(v), ",", ".", 1), 32)
 		if err != nil || math.IsNaN(p) || p < 0 || p > 1 {
 			r.problem("%.40q is no priority: it goes from 0.0 to 1.0", v)
@@ -168,7 +169,7 @@ func (r *reader) begin(rel Rel) {
 	r.group.base = r.rebase(r.base)
 }
 
-// rebase applies an xml:base attribute.
+// rebase returns base changed by an xml:base attribute.
 func (r *reader) rebase(base canonical.URL) canonical.URL {
 	if ref, ok := r.attribute("xml:base"); ok {
 		if u, err := base.Resolve(ref); err == nil {
@@ -178,7 +179,7 @@ func (r *reader) rebase(base canonical.URL) canonical.URL {
 	return base
 }
 
-// flush yields the open entry. At the end of the document one without a URL is left out: it may have been cut off.
+// flush yields the open entry. At the end of the document it drops one without a URL, which may have been cut off.
 func (r *reader) flush(last bool) {
 	g := &r.group
 	if !g.open {
@@ -267,7 +268,7 @@ func (r *reader) resolve(ref []byte) (canonical.URL, bool) {
 
 const longestDate = 64
 
-// dateLayouts are those of the W3C's note on dates. Go takes a fraction of a second in any.
+// dateLayouts has the layouts of the W3C's note on dates. Go accepts a fraction of a second in all of them.
 var dateLayouts = func() (all []string) {
 	for _, clock := range []string{"T15:04:05", "T15:04"} {
 		for _, zone := range []string{"Z07:00", "", "Z0700", "Z07"} {
@@ -277,8 +278,8 @@ var dateLayouts = func() (all []string) {
 	return append(all, time.DateOnly, "2006-01", "2006")
 }()
 
-// ParseTime reads a date of a sitemap or feed: each form of the W3C's note, from a year alone to fractions of a
-// second, with a space in the place of "T" and without a zone (UTC) too; and the form of RFC 5322, which RSS has.
+// ParseTime parses a date of a sitemap or feed: each form of the W3C's note, from a year alone to fractions of a
+// second, also with a space in place of "T" and without a zone (UTC); and the form of RFC 5322, which RSS uses.
 func ParseTime(s []byte) (time.Time, bool) {
 	if len(s) > longestDate {
 		return time.Time{}, false

@@ -16,7 +16,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// isSpace is true of what may surround names and values: white space of Unicode, controls, and two characters without
+// isSpace reports whether c may surround names and values: Unicode white space, controls, and two characters without
 // width that editors leave.
 func isSpace(c rune) bool { return c <= ' ' || unicode.IsSpace(c) || c == '\u200b' || c == '\ufeff' }
 
@@ -26,30 +26,30 @@ type reader struct {
 	base  canonical.URL // xml:base of the root, or the document's own URL
 	yield func(Entry) bool
 	sum   Summary
-	raw   io.LimitedReader // the document before decoding; none left: there was more
+	raw   io.LimitedReader // the document before decoding; if nothing of the limit is left, there was more
 	text  *bufio.Reader    // the document as UTF-8
-	ends  int              // line ends read
+	ends  int              // number of line ends read
 
-	stopped bool // by yield, by a bound, or because it is no sitemap or feed
+	stopped bool // stopped by yield, by a bound, or because the document is no sitemap or feed
 	strict  bool // only the root element is read
 	root    bool // the root element was seen
-	feed    bool // of RSS or Atom; otherwise of the Sitemaps protocol
-	settled bool // feed is known
+	feed    bool // RSS or Atom; otherwise the Sitemaps protocol
+	settled bool // whether feed is known
 	attrs   []html.Attribute
-	inside  string // an element within an entry with other content, or empty
+	inside  string // the element within the entry whose content is not the entry's, or empty
 	group   group  // the entry being read
-	field   string // what the next text is, or empty
-	value   []byte // that text, unescaped
+	field   string // the field to which the next text belongs, or empty
+	value   []byte // its text so far, unescaped
 }
 
 type group struct {
 	open     bool
-	main     Entry // without a URL if there is none yet
+	main     Entry // the entry; without a URL until one was read
 	fallback canonical.URL
-	extras   []Entry // at most maxExtras
+	extras   []Entry // its alternates and resources, at most maxExtras
 	base     canonical.URL
-	loose    bool // it needs no URL, as in Atom
-	named    bool // it had one, valid or not
+	loose    bool // whether it may be without a URL, as in Atom
+	named    bool // whether it had a URL, valid or not
 }
 
 // problem counts a problem and keeps the first.
@@ -59,7 +59,7 @@ func (r *reader) problem(format string, args ...any) {
 	}
 }
 
-// charge reports whether to read on after n bytes. They are searched a few times.
+// charge takes the cost of n bytes, which are searched a few times, from the budget, and reports whether to read on.
 func (r *reader) charge(n int) bool {
 	const times = 8
 	if !r.stopped && !r.doc.Budget.SpendText(times*n) {
@@ -68,11 +68,11 @@ func (r *reader) charge(n int) bool {
 	return !r.stopped
 }
 
-// web is a line with a URL.
+// web matches a line that begins with a URL.
 var web = regexp.MustCompile(`(?i)^[\x00-\x20\x{85}\x{a0}\p{Z}\x{200b}\x{feff}]*https?://`)
 
-// lines reads a list of URLs, one per line. At the first "<" where no URL is, markup follows, such as after the
-// warning of a script. The last line of a truncated document is not whole.
+// lines reads a list of URLs, one per line. At the first "<" that is not part of a URL, markup follows, for example
+// after a warning of a script. The last line of a truncated document is dropped.
 func (r *reader) lines() {
 	for !r.stopped {
 		line, err := r.text.ReadSlice('\n')
@@ -82,7 +82,7 @@ func (r *reader) lines() {
 			if err != nil && (!errors.Is(err, io.EOF) || r.doc.Truncated || r.raw.N <= 0) {
 				break
 			}
-			for part := range bytes.SplitSeq(bytes.TrimFunc(line, isSpace), []byte("\r")) { // that alone ends lines on old Macintoshes
+			for part := range bytes.SplitSeq(bytes.TrimFunc(line, isSpace), []byte("\r")) { // "\r" alone ends lines on old Macintoshes
 				if u, ok := r.resolve(part); ok {
 					r.sum.Format = Text
 					r.emit(&Entry{URL: u, Priority: DefaultPriority})
@@ -130,7 +130,7 @@ func (r *reader) markup(from io.Reader) {
 			return
 		}
 		switch kind {
-		case html.ErrorToken: // what stopped here is no entry
+		case html.ErrorToken: // the part that was cut off here is no entry
 			whole := errors.Is(z.Err(), io.EOF)
 			switch {
 			case whole && len(raw) > 0:
@@ -146,7 +146,7 @@ func (r *reader) markup(from io.Reader) {
 		case html.StartTagToken, html.SelfClosingTagToken, html.EndTagToken:
 			r.tag(z, raw)
 			z.NextIsNotRawText()
-		case html.DoctypeToken: // the first declaration in it ends this token
+		case html.DoctypeToken: // the first declaration within it ends this token
 			if bytes.IndexByte(raw, '[') >= 0 {
 				r.problem("a document type that declares something, of which nothing is used")
 			}
@@ -161,7 +161,7 @@ func (r *reader) markup(from io.Reader) {
 	}
 }
 
-// refuse stops at a document that is no sitemap or feed.
+// refuse stops reading, because the document is no sitemap or feed.
 func (r *reader) refuse(what string) {
 	if r.sum.Format == None {
 		r.problem("%s, and neither a sitemap nor a feed", what)
@@ -169,7 +169,7 @@ func (r *reader) refuse(what string) {
 	}
 }
 
-// chars adds to the field being read.
+// chars adds text to the field being read.
 func (r *reader) chars(raw []byte) {
 	if r.field == "" {
 		return
@@ -187,7 +187,8 @@ func (r *reader) chars(raw []byte) {
 	}
 }
 
-// appendUnescaped replaces the entities of XML. A "&" that begins none stays: many do not escape URLs.
+// appendUnescaped appends s with the entities of XML replaced. A "&" that begins no entity stays, because many
+// documents do not escape URLs.
 func appendUnescaped(dst, s []byte) []byte {
 	const longest = 16 // "#x10FFFF;" with some zeros in front
 	for {
@@ -211,7 +212,7 @@ func appendUnescaped(dst, s []byte) []byte {
 
 var number = regexp.MustCompile(`^#(\d+|[xX][0-9a-fA-F]+)$`)
 
-// tag handles a start or end tag. One without an end holds the next one.
+// tag handles a start or end tag. A tag without an end contains the next one.
 func (r *reader) tag(z *html.Tokenizer, raw []byte) {
 	r.settle()
 	r.attrs = r.attrs[:0]
@@ -234,7 +235,7 @@ func (r *reader) tag(z *html.Tokenizer, raw []byte) {
 	r.element(name, end, closes)
 }
 
-// attribute is the value of an attribute of the current tag, whose name is in lower case.
+// attribute returns the value of an attribute of the current tag. name is in lower case.
 func (r *reader) attribute(name string) (value string, ok bool) {
 	i := slices.IndexFunc(r.attrs, func(a html.Attribute) bool { return a.Key == name })
 	if i < 0 {
@@ -244,7 +245,7 @@ func (r *reader) attribute(name string) (value string, ok bool) {
 }
 
 func (r *reader) element(name []byte, end, closes bool) {
-	e := elements[string(name[bytes.LastIndexByte(name, ':')+1:])] // in whatever namespace
+	e := elements[string(name[bytes.LastIndexByte(name, ':')+1:])] // the namespace does not matter
 	if !end && !r.root {
 		r.rootElement(e, name)
 	} else if !end {
@@ -263,7 +264,7 @@ func (r *reader) element(name []byte, end, closes bool) {
 
 type element struct {
 	name   string
-	format Format // that it tells as the root or, below another root, as an entry
+	format Format // the format that the element shows as the root or, below an unknown root, as an entry
 	entry  bool
 }
 
@@ -280,7 +281,7 @@ var elements = func() map[string]element {
 	return all
 }()
 
-// rootElement decides what the document is. Below an unknown root, the first entry does.
+// rootElement decides by the root what the document is or, if the root is unknown, by the first entry.
 func (r *reader) rootElement(e element, name []byte) {
 	r.root, r.stopped = true, r.strict
 	r.base = r.rebase(r.base)

@@ -5,16 +5,16 @@
 // Atom; and text with one URL per line. Each may be compressed with gzip, be in any encoding of the web, and use any
 // namespace prefix. [Detect] tests whether a page is one of them, by its root element.
 //
-// Broken documents are read as far as possible, which is why the tokenizer is that of HTML: tags need not be
-// balanced, "&" need not be escaped, a tag without an end stops at the next, URLs may be relative. Problems are
-// counted, and the first is reported with its line. An entry is yielded when the tag after its URL was read, so that
-// the entries of a truncated document are the first of the whole. Whether a sitemap may list a URL, as of another
-// directory, is for the caller to decide.
+// Broken documents are read as far as possible. Therefore the tokenizer is that of HTML: tags need not be balanced, "&"
+// need not be escaped, a tag without an end stops at the next, URLs may be relative. Problems are counted, and the
+// first is reported with its line. An entry is yielded when the tag after its URL was read, so that the entries of a
+// truncated document are the first of the whole. The caller decides whether a sitemap may list a URL, for example one
+// of another directory.
 //
 // At most [MaxBytes] are read, counted after decompression, and [MaxURLs] entries besides [MaxExtras] alternates and
-// resources. A URL or date beyond 64 KiB is skipped, a tag or text beyond 4 MiB ends the document. Nothing is
-// recursive, and of entities only the five of XML and numeric ones are expanded. Memory is a few buffers, one entry
-// and the longest tag or text.
+// resources. A URL or date beyond 64 KiB is skipped; a tag or text beyond 4 MiB ends the document. Nothing is
+// recursive, and of entities only the five of XML and numeric ones are expanded. Memory is a few buffers, one entry and
+// the longest tag or text.
 //
 // All functions are safe for concurrent use.
 package sitemap
@@ -45,11 +45,12 @@ const (
 	MaxURLs = 50_000
 	// MaxExtras is how many alternates and resources are yielded.
 	MaxExtras = 4 * MaxURLs
-	// maxExtras bounds those of one URL: Google reads a thousand images of one.
+	// maxExtras bounds the alternates and resources of one URL: Google reads a thousand images of one.
 	maxExtras = 1000
-	maxField  = 64 << 10 // bytes of a URL or date: eight times the longest
+	maxField  = 64 << 10 // bytes of a URL or date: eight times what the longest ones have
 	maxToken  = 4 << 20  // bytes of a tag or text
-	// MaxLevel is the deepest level of a sitemap: 0 is named by robots.txt, and each index leads one deeper.
+	// MaxLevel is the deepest level of a sitemap: those that robots.txt names have level 0, and each index leads one
+	// level deeper.
 	MaxLevel = 2
 )
 
@@ -73,7 +74,7 @@ func (f Format) String() string { return formatNames[f] }
 // Feed reports whether it is a feed.
 func (f Format) Feed() bool { return f == RSS || f == Atom }
 
-// Rel is the relation of an entry to the document.
+// Rel says how an entry relates to the document.
 type Rel uint8
 
 // The relations.
@@ -84,7 +85,7 @@ const (
 	Resource             // an image, a video, an enclosure
 )
 
-// DefaultPriority is that of an entry without one.
+// DefaultPriority is the priority of an entry that has none.
 const DefaultPriority = 0.5
 
 // Entry is one URL.
@@ -101,41 +102,41 @@ type Entry struct {
 
 // Document is a document to read. Body and Base are required.
 type Document struct {
-	// Body is not changed, nor kept.
+	// Body is neither changed nor kept.
 	Body []byte
-	// Base is the document's own URL, against which relative ones resolve.
+	// Base is the document's own URL, against which relative URLs are resolved.
 	Base canonical.URL
-	// Charset is the encoding by the Content-Type, or empty.
+	// Charset is the encoding from the Content-Type; may be empty.
 	Charset string
-	// Truncated says that the body was cut off: a last line without an end is no URL.
+	// Truncated says that the body was cut off. Then a last line without a line end is not read as a URL.
 	Truncated bool
-	// List allows a list of URLs without markup.
+	// List allows the document to be a list of URLs without markup.
 	List bool
-	// Budget bounds the cost; when it is spent the rest is left out. Nil is no bound.
+	// Budget bounds the cost. When it is spent, the rest of the document is not read. Nil means no bound.
 	Budget *effort.Budget
-	// Rules are applied to each URL. Nil applies none.
+	// Rules are applied to each URL. Nil means none.
 	Rules *canonical.Rules
 }
 
 // Summary describes a document that was read.
 type Summary struct {
-	// Format is None for other documents; Problem then says what it looked like.
+	// Format is None if the document is no sitemap or feed; Problem then says what it looked like.
 	Format Format
-	// URLs, Sitemaps, Alternates and Resources are the entries yielded, by their Rel.
+	// URLs, Sitemaps, Alternates and Resources are the numbers of entries yielded, by their Rel.
 	URLs, Sitemaps, Alternates, Resources int
-	// Dropped counts the entries beyond a bound that were seen.
+	// Dropped is the number of entries that were read beyond a bound and not yielded.
 	Dropped int
-	// Bound names the bound at which reading stopped, or is empty.
+	// Bound names the bound at which reading stopped; empty if none did.
 	Bound string
-	// Problems counts what was wrong, invalid URLs too; Problem is the first, with its line.
+	// Problems is the number of things that were wrong, including invalid URLs; Problem is the first, with its line.
 	Problems int
 	Problem  string
-	// LastMod is the latest of the entries, or zero.
+	// LastMod is the latest LastMod of the entries, or zero.
 	LastMod time.Time
 }
 
-// Read yields the entries of a document in order, until yield returns false. It takes any input; errors are in the
-// Summary.
+// Read yields the entries of a document in order, until yield returns false. It accepts any input; what is wrong with
+// it is in the Summary.
 func Read(doc Document, yield func(Entry) bool) Summary {
 	r := reader{doc: doc, base: doc.Base, yield: yield}
 	if err := r.open(doc.Body, doc.Charset, MaxBytes); err != nil {
@@ -156,11 +157,11 @@ func Read(doc Document, yield func(Entry) bool) Summary {
 	return r.sum
 }
 
-// detectWithin is how much of a document Detect reads to find its root.
+// detectWithin is how much of a document Detect reads to find its root, in bytes.
 const detectWithin = 8 << 10
 
-// Detect is the format of a page by its root element; [None] for everything else, lists in plain text too. The media
-// type is without parameters; only that of HTML decides.
+// Detect returns the format of a page by its root element. It returns [None] for everything else, including lists in
+// plain text, and whenever mediaType is that of HTML. mediaType must be without parameters.
 func Detect(mediaType string, body []byte) Format {
 	if strings.EqualFold(mediaType, "text/html") || strings.EqualFold(mediaType, "application/xhtml+xml") {
 		return None
@@ -183,8 +184,8 @@ const (
 	declaredWithin = 256      // bytes in which an XML declaration is looked for
 )
 
-// open makes r read a body as UTF-8, at most limit bytes before it is decoded: there are escape sequences that yield
-// no text. The error is that of the gzip header.
+// open makes r read a body as UTF-8, at most limit bytes before decoding, because some escape sequences yield no text.
+// The error is that of the gzip header.
 func (r *reader) open(body []byte, declared string, limit int64) error {
 	r.raw = io.LimitedReader{R: bytes.NewReader(body), N: limit + 1}
 	if bytes.HasPrefix(body, []byte("\x1f\x8b")) {
@@ -195,7 +196,7 @@ func (r *reader) open(body []byte, declared string, limit int64) error {
 		r.raw.R = zr
 	}
 	r.text = bufio.NewReaderSize(&r.raw, maxField)
-	head, _ := r.text.Peek(declaredWithin) // what breaks off is reported when it is read
+	head, _ := r.text.Peek(declaredWithin) // an error is reported when that part is read
 	if enc := encodingOf(head, declared); enc != nil {
 		r.text = bufio.NewReaderSize(transform.NewReader(r.text, enc.NewDecoder()), maxField)
 	}
@@ -205,8 +206,8 @@ func (r *reader) open(body []byte, declared string, limit int64) error {
 	return nil
 }
 
-// encodingOf is the encoding by the byte order mark, the server, or the XML declaration (RFC 7303 section 3). Nil is
-// UTF-8. What begins with single bytes is never UTF-16.
+// encodingOf returns the encoding by the byte order mark, the server, or the XML declaration (RFC 7303 section 3). Nil
+// means UTF-8. A document that begins with single bytes is never UTF-16.
 func encodingOf(head []byte, declared string) encoding.Encoding {
 	for _, order := range [...]struct{ begins, name string }{
 		{mark, ""}, {"\xff\xfe", "utf-16le"}, {"<\x00", "utf-16le"}, {"\xfe\xff", "utf-16be"}, {"\x00<", "utf-16be"},
