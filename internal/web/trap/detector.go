@@ -24,15 +24,15 @@ type Detector struct {
 	mu       sync.Mutex                   // guards what follows
 	hosts    *simplelru.LRU[uint64, *int] // visited pages, up to Config.After+1
 	patterns *simplelru.LRU[uint64, *pattern]
-	trials   *simplelru.LRU[*pattern, struct{}] // the patterns with a trial
+	trials   *simplelru.LRU[*pattern, struct{}] // the patterns that have a trial
 	sessions sessions
-	far      [1 << farBits]uint16 // URLs with a far date, by a hash of their pattern
+	far      [1 << farBits]uint16 // number of URLs with a far date, by a hash of their pattern
 }
 
-// farBits: 16,384 counters, shared by patterns with equal hashes.
+// farBits makes 16,384 counters; patterns with equal hashes share one.
 const farBits = 14
 
-// New builds a Detector.
+// New returns a Detector.
 func New(cfg Config) *Detector {
 	d := &Detector{cfg: cfg, sessions: sessions{cfg.Key, newLRU[uint64, *part](maxParts, nil), newLRU[uint64, uint64](maxSeen, nil)}}
 	d.hosts = newLRU(maxHosts, func(_ uint64, pages *int) {
@@ -41,14 +41,14 @@ func New(cfg Config) *Detector {
 		}
 	})
 	d.patterns = newLRU(maxPatterns, func(_ uint64, p *pattern) { d.forget(p) })
-	d.trials = newLRU(maxTrials, func(p *pattern, _ struct{}) { // a skipped pattern stays skipped, without probes
+	d.trials = newLRU(maxTrials, func(p *pattern, _ struct{}) { // a skipped pattern whose trial is evicted stays skipped, without probes
 		d.end(p)
 		p.trial, p.probeAt = nil, 0
 	})
 	return d
 }
 
-// newLRU makes a map that evicts the entry used least recently.
+// newLRU returns a map that evicts the entry used least recently.
 func newLRU[K comparable, V any](size int, evicted func(K, V)) *simplelru.LRU[K, V] {
 	lru, err := simplelru.NewLRU(size, evicted)
 	if err != nil {
@@ -57,8 +57,8 @@ func newLRU[K comparable, V any](size int, evicted func(K, V)) *simplelru.LRU[K,
 	return lru
 }
 
-// CheckLink decides on a link, in that year. Seeds and sitemap URLs are checked with CheckQueued alone. CheckLink
-// changes nothing.
+// CheckLink decides whether to follow a link; thisYear tells which dates are far. Seeds and URLs of sitemaps are
+// checked only with CheckQueued. CheckLink changes nothing.
 func (d *Detector) CheckLink(u canonical.URL, thisYear int) Decision {
 	if why := checkURL(u); why != Follow {
 		return why
@@ -79,8 +79,8 @@ func (d *Detector) CheckLink(u canonical.URL, thisYear int) Decision {
 	return d.checkLearned(u, false)
 }
 
-// RecordAccepted records that u, which CheckLink let pass, was new and is queued. It was found on the page from,
-// which may be zero.
+// RecordAccepted records that u, which CheckLink accepted, was new and is queued. It was found on the page from, which
+// may be zero.
 func (d *Detector) RecordAccepted(from, u canonical.URL, thisYear int) {
 	if d.large.Load() == 0 {
 		return
@@ -105,7 +105,7 @@ func (d *Detector) RecordAccepted(from, u canonical.URL, thisYear int) {
 	}
 }
 
-// credit counts a page that links to new URLs of other patterns as fresh for its own.
+// credit counts a page as fresh for its own patterns if it links to new URLs of other patterns.
 func (d *Detector) credit(from canonical.URL, to *shape) {
 	s := d.of(from)
 	for l := range levels {
@@ -118,7 +118,7 @@ func (d *Detector) credit(from canonical.URL, to *shape) {
 	}
 }
 
-// AllowProbe counts a new URL that CheckLink refused, and reports whether to fetch it all the same, as a probe of its
+// AllowProbe counts a new URL that CheckLink refused, and reports whether to fetch it nevertheless, as a probe of its
 // pattern.
 func (d *Detector) AllowProbe(u canonical.URL) (pass bool) {
 	if d.skipped.Load() == 0 {
@@ -131,11 +131,11 @@ func (d *Detector) AllowProbe(u canonical.URL) (pass bool) {
 	return p != nil && p.probe(u)
 }
 
-// CheckQueued decides on a URL that is to be fetched next, by what was learned since it was queued. It counts
-// refusals and lets probes pass.
+// CheckQueued decides on a URL that is to be fetched next, by what was learned since it was queued. It counts the URLs
+// it refuses, and accepts some as probes.
 func (d *Detector) CheckQueued(u canonical.URL) Decision { return d.checkLearned(u, true) }
 
-// checkLearned decides by what pages have shown. next means that u is to be fetched now.
+// checkLearned decides by the pages visited so far. next means that u is to be fetched now.
 func (d *Detector) checkLearned(u canonical.URL, next bool) Decision {
 	left, learned := d.skipped.Load() > 0, d.learned.Load() > 0
 	if !left && !learned {
@@ -154,22 +154,22 @@ func (d *Detector) checkLearned(u canonical.URL, next bool) Decision {
 	return p.decision
 }
 
-// skippedLocked is the narrowest skipped pattern of a URL, or nil.
+// skippedLocked returns the narrowest skipped pattern of a URL, or nil.
 func (d *Detector) skippedLocked(s *shape) *pattern {
 	for _, key := range s.keys {
 		if p, ok := d.patterns.Peek(key); ok && p.decision != Follow {
-			_, _ = d.patterns.Get(key) // such patterns are forgotten last
+			_, _ = d.patterns.Get(key) // marks the pattern as used, so that it is evicted last
 			return p
 		}
 	}
 	return nil
 }
 
-// Visit is what RecordVisit found of a page, for RecordText.
+// Visit is what RecordVisit found about a page, for RecordText.
 type Visit struct {
-	Read bool // the text of the page is wanted
+	Read bool // RecordText needs the text of the page
 
-	part     foundPart // that the page tests for being a session id
+	part     foundPart // part of the URL that the page tests for being a session id
 	tests    bool
 	shape    shape
 	newTitle [levels]bool
@@ -203,7 +203,7 @@ func (d *Detector) RecordVisit(u canonical.URL, title string) (v Visit) {
 	return v
 }
 
-// RecordText takes the text of a page. notFound: it reads like a "not found" page.
+// RecordText compares the text of a page with earlier ones. notFound says that it reads like a "not found" page.
 func (d *Detector) RecordText(v *Visit, text *neardup.Text, notFound bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -220,7 +220,7 @@ func (d *Detector) RecordText(v *Visit, text *neardup.Text, notFound bool) {
 	}
 }
 
-// maxHosts bounds the counted hosts, at about 40 bytes each.
+// maxHosts bounds the hosts whose pages are counted, at about 40 bytes each.
 const maxHosts = 1 << 16
 
 func (d *Detector) host(u canonical.URL) uint64 { return xxhash.Sum64String(u.Host()) ^ d.cfg.Key }

@@ -8,27 +8,27 @@ import (
 )
 
 type pattern struct {
-	visited     int      // pages
-	trialAt     int      // a trial begins at so many pages, if the pattern grows
-	since       int      // pages when grown was last reset
+	visited     int      // pages visited
+	trialAt     int      // a trial begins after so many pages, if the pattern grows
+	since       int      // value of visited when grown was last reset
 	grown       int      // URLs found since then
-	trial       *trial   // nil: none has begun, or it was evicted
+	trial       *trial   // nil if none has begun, or if it was evicted
 	trying      bool     // the trial is running
 	passedTrial bool     // the last trial passed
 	decision    Decision // Follow unless the pattern is skipped
-	refused     int      // URLs since it was skipped
-	probeAt     int      // refused URLs before the next probe; zero: no probes
+	refused     int      // URLs refused since it was skipped
+	probeAt     int      // number of refused URLs at which the next probe is fetched; zero means never
 	probed      uint64   // hash of the last probe
 }
 
 type trial struct {
 	filter   [filterBits / 64]uint64
-	set      int // bits of it
-	read     int // pages
-	score    int // stale pages, less freshWeight for each fresh one
-	early    int // new runs and images of the steady pages after the first
-	late     int // and of those after the warm-up
-	stale    int // pages since the warm-up
+	set      int // number of bits set in filter
+	read     int // pages read
+	score    int // number of stale pages, less freshWeight for each fresh one
+	early    int // new runs and images of the steady pages that follow the first
+	late     int // new runs and images of the steady pages that follow the warm-up
+	stale    int // stale pages since the warm-up
 	notFound int // stale "not found" pages
 	tooShort int // pages with too few words to compare
 }
@@ -36,7 +36,7 @@ type trial struct {
 const (
 	maxPatterns = 1 << 17 // about 100 bytes each
 	maxTrials   = 1 << 10 // 8 KB each
-	// A full filter holds some 19,000 runs of words: enough to show that pages have new text.
+	// A full filter has some 19,000 runs of words: enough to show that pages have new text.
 	filterBits = 1 << 16
 	fullFilter = filterBits / 4
 
@@ -46,14 +46,14 @@ const (
 	freshWeight = 12
 
 	staleWords   = 3  // new runs of three words: one new word makes three
-	fewWords     = 6  // fewer different words: the page is built by scripts and cannot be compared
-	maxTooShort  = 32 // such pages end a trial
-	staleNumbers = 8  // a date and time, a counter, a duration
+	fewWords     = 6  // with fewer different words a page is built by scripts, and cannot be compared
+	maxTooShort  = 32 // so many of these pages end a trial
+	staleNumbers = 8  // as many as a date and time, a counter and a duration have
 
 	firstProbe = 64
 )
 
-// minPages is when a trial begins, staleFactor the multiple of maxStale that ends it.
+// minPages is after how many pages a trial begins, by level. staleFactor times maxStale is the score that ends it.
 var (
 	minPages    = [levels]int{16, 32, 128, 512}
 	staleFactor = [levels]int{1, 2, 4, 8}
@@ -61,11 +61,11 @@ var (
 
 func (p *pattern) count() { p.since, p.grown = p.visited, 0 }
 
-// grows reports whether at least one URL was found for every two visited pages. Otherwise the pattern is finite, and
-// no trap.
+// grows reports whether at least one URL was found for every two pages visited. If not, the pattern is finite and
+// therefore no trap.
 func (p *pattern) grows() bool { return 2*p.grown >= p.visited-p.since }
 
-// visitLocked counts a page and begins a trial when it is due.
+// visitLocked counts a page, and begins a trial when it is due.
 func (d *Detector) visitLocked(key uint64, l level) *pattern {
 	p, ok := d.patterns.Get(key)
 	if !ok {
@@ -94,7 +94,7 @@ func (d *Detector) forget(p *pattern) {
 	}
 }
 
-// begin begins a trial. The filter of an earlier one is kept unless it is full.
+// begin begins a trial. It keeps the filter of an earlier trial unless that is full.
 func (d *Detector) begin(p *pattern) {
 	p.trying = true
 	d.trying.Add(1)
@@ -133,7 +133,8 @@ func (d *Detector) end(p *pattern) {
 	p.count()
 }
 
-// add reports whether a hash is new in the filter. A full filter misses a quarter of the new ones.
+// add adds a hash to the filter and reports whether it is new. With a full filter, a quarter of the new ones are taken
+// for known.
 func (t *trial) add(h uint64) bool {
 	i, bit := h%filterBits/64, uint64(1)<<(h>>32%64)
 	if t.filter[i]&bit != 0 {
@@ -144,7 +145,7 @@ func (t *trial) add(h uint64) bool {
 	return true
 }
 
-// addNew counts what the text has that is new.
+// addNew adds the text to the filter, and returns how many words, numbers and images are new.
 func (t *trial) addNew(text *neardup.Text) (words, numbers, images int) {
 	count := func(list []uint64) (n int) {
 		for _, h := range list {
@@ -157,7 +158,7 @@ func (t *trial) addNew(text *neardup.Text) (words, numbers, images int) {
 	return count(text.Runs), count(text.Numbers), count(text.Images)
 }
 
-// addText compares the text of a page of a pattern that is in a trial or skipped.
+// addText compares the text of a page whose pattern is in a trial or skipped.
 func (d *Detector) addText(p *pattern, v *Visit, l level, text *neardup.Text, notFound bool) {
 	t := p.trial
 	if text.Different() < fewWords && len(text.Images) == 0 && p.decision == Follow {
@@ -171,7 +172,7 @@ func (d *Detector) addText(p *pattern, v *Visit, l level, text *neardup.Text, no
 	stale = stale && numbers <= staleNumbers && images == 0
 	switch {
 	case p.decision != Follow:
-		if !stale && !notFound { // it was on its way when the pattern was left, or a probe
+		if !stale && !notFound { // a page in flight when the pattern was skipped, or a probe
 			p.decision, p.trialAt = Follow, p.visited+minPages[byNames]
 			d.skipped.Add(-1)
 		}
@@ -196,7 +197,7 @@ func (d *Detector) addText(p *pattern, v *Visit, l level, text *neardup.Text, no
 
 func (t *trial) addPage(news int, stale, notFound bool) {
 	switch {
-	case t.read == 1: // what all pages share
+	case t.read == 1: // the first page: what all pages share
 	case t.read <= steady+1:
 		t.early += news
 	case t.read > warmUp && t.read <= warmUp+steady:
@@ -216,8 +217,8 @@ func (t *trial) addPage(news int, stale, notFound bool) {
 	}
 }
 
-// ended reports whether a trial passes: pages bring as much as the first ones did, the filter is full, or many pages
-// were read.
+// ended reports whether a trial has passed: pages bring as much as the first ones did, the filter is full, or many
+// pages were read.
 func (t *trial) ended(l level) bool {
 	return t.read == warmUp+steady && t.stale <= steady/4 && 2*t.late >= t.early ||
 		t.set > fullFilter || t.read >= longTrial*staleFactor[l]

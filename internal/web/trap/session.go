@@ -10,39 +10,40 @@ import (
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
-// sessions are the parts of URLs that look random: parameters of the query, parameters of path segments, and
-// segments. They are tested for being session ids.
+// sessions has the parts of URLs that look random: query parameters, parameters of path segments, and segments. They
+// are tested for being session ids.
 type sessions struct {
 	seed  uint64
 	parts *simplelru.LRU[uint64, *part]  // by host and name
-	seen  *simplelru.LRU[uint64, uint64] // by URL without its session id: the hash of the id that is visited
+	seen  *simplelru.LRU[uint64, uint64] // by the URL without its session id: hash of the id under which it is visited
 }
 
 const (
 	maxParts = 1 << 12 // about 900 bytes each while they are tested
-	maxSeen  = 1 << 17 // about 90 bytes each; one that is forgotten may be visited once more
-	// So many pairs of pages under two ids decide: equal ones for a session id, different ones against it.
+	maxSeen  = 1 << 17 // about 90 bytes each; a URL whose entry was evicted may be visited once more
+	// So many pairs of pages with different ids decide the test: equal ones for a session id (if they are four times as
+	// many as different ones), different ones against it.
 	equalPages, differentPages = 6, 6
 	maxTries                   = 256 // pages read for one test
 	places                     = 32
-	sameBits                   = 3 // of fingerprints of equal pages: some show the id itself
+	sameBits                   = 3 // in which the fingerprints of equal pages may differ: some pages show the id itself
 )
 
 // part is one part of URLs that looks random.
 type part struct {
 	decided, session        bool
 	equal, different, tries int
-	first                   *[places]sighting // nil when it is decided
+	first                   *[places]sighting // nil when the test is decided
 }
 
-// sighting is the first page of a URL without its id.
+// sighting is the first page that was read for a URL without its id.
 type sighting struct{ url, value, sim, images uint64 }
 
 // foundPart is the first part of a URL that looks random.
 type foundPart struct {
 	key   uint64 // of host and name
 	value uint64
-	rest  uint64 // the URL without it
+	rest  uint64 // hash of the URL without it
 }
 
 func (s *sessions) find(u canonical.URL) (p foundPart, ok bool) {
@@ -61,7 +62,7 @@ func (s *sessions) find(u canonical.URL) (p foundPart, ok bool) {
 	return p, true
 }
 
-// randomIn finds the first part of a path with query that looks random, and its name; from is negative if there is
+// randomIn returns the first part of a path with query that looks random, and its name. from is negative if there is
 // none.
 func randomIn(s string) (name string, from, to int) {
 	from = 1
@@ -84,16 +85,17 @@ func randomIn(s string) (name string, from, to int) {
 }
 
 const (
-	// The least bytes of the value of a parameter named like a session, and of any other part (64 bits in hex).
+	// shortID is the least length of the value of a parameter named like a session, longID that of any other part (64
+	// bits in hex).
 	shortID, longID = 6, 16
-	// A random text of that length changes between letters and digits at least so often: hex digits twice as often,
-	// names with a number hardly ever.
+	// turns is how often, at least, a random text of that length changes between letters and digits. Hex digits change
+	// twice as often, names with a number hardly ever.
 	turns = 4
 )
 
-// random reports whether s is long and of letters and digits that alternate.
+// random reports whether s is long and consists of letters and digits that alternate.
 func random(s string) bool {
-	s = strings.TrimSuffix(strings.TrimPrefix(s, "(S("), "))") // as ASP.NET writes it
+	s = strings.TrimSuffix(strings.TrimPrefix(s, "(S("), "))") // the form of ASP.NET
 	if len(s) < longID {
 		return false
 	}
@@ -126,7 +128,7 @@ func sessionName(name string) bool {
 	return strings.Contains(name, "sess") || name == "sid" || name == "cfid" || name == "cftoken"
 }
 
-// open is the part of u, and whether its page is wanted to test that.
+// open returns the part of u that looks random. wanted says that the text of its page is needed to test the part.
 func (s *sessions) open(u canonical.URL) (f foundPart, wanted bool) {
 	f, ok := s.find(u)
 	if !ok {
@@ -140,7 +142,7 @@ func (s *sessions) open(u canonical.URL) (f foundPart, wanted bool) {
 	return f, !p.decided
 }
 
-// learn compares a page and reports whether its part is now known to be a session id.
+// learn compares a page with the first one of its URL, and reports whether the part is now known to be a session id.
 func (s *sessions) learn(f foundPart, text *neardup.Text) bool {
 	p, ok := s.parts.Get(f.key)
 	if !ok || p.decided {
@@ -148,10 +150,10 @@ func (s *sessions) learn(f foundPart, text *neardup.Text) bool {
 	}
 	sim, images := text.SimHash(), uint64(0)
 	for _, h := range text.Images {
-		images += h // in whatever order
+		images += h // a sum, so that the order does not matter
 	}
 	switch at := &p.first[f.rest%places]; {
-	case sim == 0: // too short to be compared, but it was read
+	case sim == 0: // too short to be compared, but counted as a try
 	case at.url == 0:
 		*at = sighting{f.rest, f.value, sim, images}
 	case at.url != f.rest || at.value == f.value:
@@ -168,8 +170,8 @@ func (s *sessions) learn(f foundPart, text *neardup.Text) bool {
 	return p.session
 }
 
-// visited reports whether another URL is visited for this one. With next u is to be visited now, or queued, and is
-// remembered if it is the first.
+// visited reports whether another URL, with another session id, is visited in place of u. If next is set, u is to be
+// visited now or queued, and is remembered if it is the first.
 func (s *sessions) visited(u canonical.URL, next bool) bool {
 	f, ok := s.find(u)
 	if !ok {

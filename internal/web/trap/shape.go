@@ -10,19 +10,19 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// level is how wide a pattern is.
+// level says how wide a pattern is.
 type level uint8
 
 const (
 	byNames level = iota // the path, and the names of the parameters
-	byPath               // the path with whatever parameters; of URLs that have some
+	byPath               // the path with any parameters, for URLs that have some
 	byDir                // the first directory
 	byHost
 	levels
 )
 
 type shape struct {
-	keys  [levels]uint64 // zero: it has none of that level
+	keys  [levels]uint64 // hash of the pattern of each level; zero if the URL has none
 	dated bool           // it has a date
 }
 
@@ -37,7 +37,7 @@ func (h *hasher) text(s string) {
 	}
 }
 
-// of computes the shape of a URL. It does not allocate.
+// of returns the shape of a URL. It does not allocate.
 func (d *Detector) of(u canonical.URL) shape {
 	var s shape
 	path, query, hasQuery := strings.Cut(u.Path(), "?")
@@ -77,7 +77,7 @@ func final(h uint64, l level) uint64 {
 	return max(h, 1)
 }
 
-// inner hashes a segment before the last one, "*" for a variable one.
+// inner hashes a segment before the last one; a variable segment is hashed as "*".
 func (h *hasher) inner(segment string) {
 	if varies(segment) {
 		h.byte('*')
@@ -105,7 +105,7 @@ func varies(segment string) bool {
 // maxExtension is the longest file extension, such as ".html".
 const maxExtension = 6
 
-// last hashes the last segment: "*" and its extension, or nothing if it is empty.
+// last hashes the last segment as "*" and its extension, or as nothing if it is empty.
 func (h *hasher) last(segment string) {
 	if segment == "" {
 		return
@@ -116,7 +116,7 @@ func (h *hasher) last(segment string) {
 	}
 }
 
-// names is a hash of the names of the parameters, independent of their order and number.
+// names returns a hash of the names of the parameters that does not depend on their order and number.
 func names(query string) (sum uint64) {
 	var last uint64
 	for len(query) > 0 {
@@ -131,10 +131,10 @@ func names(query string) (sum uint64) {
 	return sum
 }
 
-// titleHash is a hash of a title without its numbers, which differ on every page of a calendar or counter; zero if
-// nothing is left.
+// titleHash returns a hash of a title without its numbers, which differ on every page of a calendar or counter. It
+// returns zero if nothing is left.
 func titleHash(title string) uint64 {
-	const most = 128 // what tells titles apart comes first
+	const most = 128 // the beginnings of titles suffice to distinguish them
 	h, word := hasher(0), false
 	for i := range min(len(title), most) {
 		c := title[i]
@@ -142,7 +142,7 @@ func titleHash(title string) uint64 {
 		if isDigit && !word {
 			continue
 		}
-		word = isDigit || c|0x20 >= 'a' && c|0x20 <= 'z' // a digit behind a letter belongs to a name
+		word = isDigit || c|0x20 >= 'a' && c|0x20 <= 'z' // a digit after a letter belongs to a name
 		h.byte(c)
 	}
 	if h == 0 {
@@ -151,7 +151,7 @@ func titleHash(title string) uint64 {
 	return final(uint64(h), byHost)
 }
 
-// notFoundTexts are parts of titles and headings of "not found" pages, in lower case: in English, German, French,
+// notFoundTexts are phrases in titles and headings of "not found" pages, in lower case: in English, German, French,
 // Spanish, Portuguese, Italian, Dutch, Polish, Russian, Chinese, Japanese and Korean.
 var notFoundTexts = []string{
 	"404", "not found", "page not found", "does not exist", "doesn't exist", "no longer available", "no results", "nothing found", "can't be found",
@@ -165,10 +165,10 @@ var notFoundTexts = []string{
 	"页面不存在", "未找到", "找不到", "見つかりません", "存在しません", "찾을 수 없",
 }
 
-// SaysNotFound reports whether a title or heading reads like that of a "not found" page. A page about error 404 does
-// too.
+// SaysNotFound reports whether a title or heading reads like that of a "not found" page. That of a page about error 404
+// does too.
 func SaysNotFound(text string) bool {
-	const most = 256 // what a person would read of it
+	const most = 256 // as much as a person would read
 	text = strings.ToLower(text[:min(len(text), most)])
 	return slices.ContainsFunc(notFoundTexts, func(words string) bool { return strings.Contains(text, words) })
 }
@@ -189,11 +189,11 @@ func checkURL(u canonical.URL) Decision {
 	return Follow
 }
 
-// longestGroup is how many segments may repeat together: relative links without a slash repeat the directories from
-// the root, which are few.
+// longestGroup is how many segments may repeat together. Relative links without a leading slash repeat the directories
+// from the root, which are few.
 const longestGroup = 8
 
-// maxSegments bounds what is compared.
+// maxSegments bounds how many segments are compared.
 const maxSegments = 64
 
 // repeats reports whether segments occur more often than allowed: in a row, as /a/b in /a/b/a/b/a/b/a/b, or one of
@@ -230,7 +230,8 @@ func repeats(path string) bool {
 	return false
 }
 
-// Dates that are not far: newspaper archives begin after 1700, few events are planned for later than in five years.
+// Years outside of these are far: newspaper archives begin after 1700, and few events are planned for later than in
+// five years.
 const (
 	firstYear = 1700
 	yearsOn   = 5
@@ -240,8 +241,8 @@ func far(year, thisYear int) bool {
 	return year != 0 && (year < firstYear || year > thisYear+yearsOn)
 }
 
-// date finds the first date of a URL: a year and a month, as in /2031/04, 2031-04-01 or 20310401, or a parameter
-// named like a year. A year alone in a path may be any name.
+// date returns the year of the first date in a URL: a year and a month, as in /2031/04, 2031-04-01 or 20310401, or a
+// parameter named like a year. A year alone in a path may be any name.
 func date(u string) (year int, ok bool) {
 	path, query, _ := strings.Cut(u, "?")
 	if year, ok = dateIn(path); ok {
@@ -283,7 +284,7 @@ func dateIn(s string) (year int, ok bool) {
 	return 0, false
 }
 
-// digits is how many digits s begins with, at most so many.
+// digits returns how many digits s begins with, at most most.
 func digits(s string, most int) int {
 	n := 0
 	for n < len(s) && n < most && s[n] >= '0' && s[n] <= '9' {
@@ -293,7 +294,7 @@ func digits(s string, most int) int {
 }
 
 func atoi(s string) int {
-	n, _ := strconv.Atoi(s) // s is a few digits
+	n, _ := strconv.Atoi(s) // no error: s is a few digits
 	return n
 }
 

@@ -31,7 +31,7 @@
 // same order give the same decisions.
 package trap
 
-// Decision is whether a URL is followed, or why it is skipped.
+// Decision says whether a URL is followed, or why it is skipped.
 type Decision uint8
 
 // The decisions.
@@ -40,11 +40,11 @@ const (
 	PathRepetition          // segments of its path repeat
 	PathDepth               // its path has too many segments
 	URLLength               // it is too long
-	Calendar                // its date is far away, or nothing happens on dates like it
-	Sessions                // it differs from one that is known in a session id alone
-	Parameters              // its path has nothing new under other parameters
-	PatternBudget           // pages like it have nothing new
-	Soft404                 // pages like it are "not found" pages
+	Calendar                // its date is far away, or pages with such dates have nothing new
+	Sessions                // it differs from a known URL only in a session id
+	Parameters              // pages of its path with other parameters have nothing new
+	PatternBudget           // pages of its pattern have nothing new
+	Soft404                 // pages of its pattern are "not found" pages
 	NumDecisions
 )
 
@@ -61,10 +61,10 @@ var decisions = [NumDecisions]struct{ name, why string }{
 
 func (r Decision) String() string { return decisions[r].name }
 
-// Why is the reason in words, without a full stop.
+// Why returns the reason in words, without a full stop.
 func (r Decision) Why() string { return decisions[r].why }
 
-// Fix is what lets such URLs pass.
+// Fix returns what setting lets such URLs pass.
 func (r Decision) Fix() string {
 	switch r {
 	case PathRepetition, PathDepth, URLLength:
@@ -73,9 +73,10 @@ func (r Decision) Fix() string {
 	return "none is needed; to have them, raise traps.after, set traps.report, or seed them"
 }
 
-// Config is the settings of a Detector.
+// Config has the settings of a Detector.
 type Config struct {
-	// After is how many pages of a host are visited before its pages decide; with zero or less the first page does.
+	// After is how many pages of a host are visited before its pages can make URLs be skipped. Zero or less means that
+	// the first page can.
 	After int
 	// Key seeds the hashes of patterns, so that nobody can construct collisions.
 	Key uint64
@@ -87,7 +88,7 @@ const (
 	// maxRepeats is how often a segment, or a group of them, may follow itself in a path; a third of how often one
 	// may occur at all.
 	maxRepeats = 3
-	// maxStale is how many stale pages in a row have the narrowest pattern skipped, after the warm-up.
+	// maxStale is after how many stale pages in a row, after the warm-up, the narrowest pattern is skipped.
 	maxStale = 24
 	// maxFar is how many URLs of a pattern may have dates beyond five years from now, or before 1700.
 	maxFar = 64
