@@ -89,7 +89,7 @@ type Request struct {
 	Body string
 }
 
-// Site is one or more web sites in memory. It answers 404 for everything that is none of its pages, including
+// Site is one or more web sites in memory. It answers 404 for everything that is not one of its pages, including
 // robots.txt, and records each request. It is a [crawl.Fetcher] and an http.Handler, and safe for concurrent use.
 type Site struct {
 	mu       sync.Mutex // guards what follows

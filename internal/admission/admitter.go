@@ -82,7 +82,7 @@ type RuleStatistics struct {
 type Statistics struct {
 	Allowed      uint64 `json:"allowed"`       // decisions to allow, of the store, the fallback or neither
 	Denied       uint64 `json:"denied"`        // decisions to deny, of the store, the fallback or neither
-	Failures     uint64 `json:"failures"`      // decisions that the store was asked for and did not answer
+	Failures     uint64 `json:"failures"`      // attempts to have the store decide that it did not answer
 	Fallbacks    uint64 `json:"fallbacks"`     // decisions made by the fallback
 	Timeouts     uint64 `json:"timeouts"`      // denials because the answer of the store was late or lost, so that it may have charged
 	FailedOpen   uint64 `json:"failed_open"`   // requests allowed because nothing answered
@@ -227,7 +227,7 @@ func (a *Admitter) count(res *Result) {
 	}
 }
 
-// ErrDenied is matched, by errors.Is, by the error of every call that a limit denied.
+// ErrDenied is the kind of every denial by a limit: the errors of denied calls match it under [errors.Is].
 var ErrDenied = errors.New("denied by a limit")
 
 // DeniedError is the error of a denied call, with its Result. It matches [ErrDenied].

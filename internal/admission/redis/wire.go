@@ -16,7 +16,7 @@ import (
 	"github.com/treadlight/crawl/internal/admission"
 )
 
-// script is the decision. What it expects and replies is told in it.
+// script makes the decision. Its own comments say what it expects and replies.
 //
 //go:embed take.lua
 var script string
