@@ -303,7 +303,8 @@ func (a *Admission) Guard(ctx context.Context, key string, plans []string, token
 }
 
 // Remove deletes the counts of key under all plans, in every store. The key is the one given to [Admission.Allow], or
-// of requests the text that [AdmitRule] describes, such as "user:anna". An unknown key is no error.
+// of requests the text that [AdmitRule] describes, such as "user:anna" or, if the user is not known, "ip:192.0.2.1". An
+// unknown key, also a misspelled one, is no error; [Admission.RemoveWhere] says how many it found.
 func (a *Admission) Remove(ctx context.Context, key string) error { return a.inner.Remove(ctx, key) }
 
 // RemoveWhere deletes the counts of all keys for which match returns true, and returns their number, also with an

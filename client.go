@@ -98,10 +98,12 @@ type ClientConfig struct {
 // and the http.Client inside may be passed to code that wants one. Bodies are streamed.
 //
 // A request to a host whose circuit is open fails at once with [ErrCircuitOpen]; a retry waits for the circuit once. A
-// request that would have to wait beyond its context's deadline fails at once too, so a deadline is enough to bound all
-// waits. Requests with a safe method are retried after 408, 425, 429, 502, 503, 504 and network errors; others only if
-// they have an Idempotency-Key. A redirect needs a permit of its own. What net/http itself sends again, because a kept
-// connection was closed before an answer, does not.
+// request that would have to wait beyond its context's deadline, or beyond Timeout, fails at once too, so a deadline is
+// enough to bound all waits. Requests with a safe method are retried after 408, 425, 429, 502, 503, 504 and network
+// errors; others only if they have an Idempotency-Key. After the last retry, or if a retry could not come in time, the
+// response is returned with a nil error, whatever its status. A 429 also slows the requests that follow it to the same
+// host. A redirect needs a permit of its own. What net/http itself sends again, because a kept connection was closed
+// before an answer, does not.
 //
 // Close ends it. It is safe for concurrent use. Two clients learn separately, and together ask a host twice as often,
 // unless they share a [Politeness].

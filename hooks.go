@@ -84,7 +84,7 @@ type Document struct {
 	ContentType, Charset string
 	// Header is the response's header.
 	Header http.Header
-	// Body is the body without content codings, cut at Fetch.MaxBody.
+	// Body is the body without content codings, in its own charset, cut at Fetch.MaxBody.
 	Body []byte
 }
 

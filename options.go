@@ -22,7 +22,8 @@ import (
 //
 // In every group, the zero value of a field means the default that its comment names; where zero itself must be set,
 // the comment says what a negative number means. An empty string and a nil list mean the default too. A field that is
-// not set adapts to one that is: if only MaxRPS is set, to 0.5, InitialRPS is 0.5 too.
+// not set adapts to one that is: if only MaxRPS is set, to 0.5, InitialRPS is 0.5 too. The tag of a field names the
+// setting of a file and of the command; a field such as IgnoreRobots is the opposite of its setting.
 type Options struct {
 	// settings: generated, see `make docs`
 
@@ -75,8 +76,9 @@ type Options struct {
 
 	// Router, if set, gives each page that is [Page.OK] to the handler of its route.
 	Router *Router
-	// HandlersFollow turns off following the links of pages: only [Page.Follow] adds URLs, and redirects are followed.
-	// False means that all links in scope are followed.
+	// HandlersFollow turns off following the links of pages: URLs come from [Page.Follow], from redirects, and from
+	// sitemaps and feeds unless Scope.IgnoreSitemaps and IgnoreFeeds are set. A state does not keep it: set it in every
+	// run. False means that all links in scope are followed.
 	HandlersFollow bool
 	// OnPage, if set, is called with every visited URL, also redirects, sitemaps and failures, before the Router. See
 	// [HandlerFunc].
@@ -104,9 +106,10 @@ type Options struct {
 	OnError func(Failure)
 	// OnSkip, if set, is called with each URL that is not requested, and the reason. Calls come one at a time, on the
 	// goroutine that writes records, after the record of the page that has the link. So it may write like a sink, and
-	// if it blocks the crawl waits. Two cases are left out: links of a page that were seen before, and links beyond
-	// 10,000 of one page, which are only counted. In a fleet a process reports as seen only URLs among the last million
-	// that it gave to the job itself. A panic is logged.
+	// if it blocks the crawl waits. Left out are links of a page that were seen before, references that are no http or
+	// https URL, links beyond 10,000 of one page, which are only counted, and URLs that are still queued when the crawl
+	// ends. In a fleet a process reports as seen only URLs among the last million that it gave to the job itself. A
+	// panic is logged.
 	OnSkip func(Skipped)
 	// OnEvent, if set, is called with each change of a host's rate, in order for each host, on the goroutines that
 	// fetch. They wait for it, so it must not block. Nil means that only the [Snapshot] has the last events. A panic is
@@ -132,9 +135,9 @@ type Options struct {
 	// with Access.Cookies.
 	CookieJar http.CookieJar
 	// Bodies are handlers that read bodies as a stream, by media type: "application/pdf", "video/*" or "*/*"; the most
-	// specific counts. Such a page is not read further: it has a Digest but no Body, links or text. OnPage, the Router
-	// and the sinks get it as any other page. Fetch.AcceptTypes and SkipLarger do not apply to these types, and
-	// archives get at most Fetch.MaxBody of a body. Nil means none.
+	// specific counts. They do not get sitemaps and robots.txt. Such a page is not read further: it has a Digest but no
+	// Body, links or text. OnPage, the Router and the sinks get it as any other page. Fetch.AcceptTypes and SkipLarger
+	// do not apply to these types, and archives get at most Fetch.MaxBody of a body. Nil means none.
 	Bodies map[string]BodyHandler
 	// Extractors read pages by media type, such as "text/gemini", in place of the built-in reader: they find title,
 	// text and links. They do not read sitemaps, and [Page.Find] always reads the page as HTML. Nil means none.

@@ -28,7 +28,7 @@ import (
 type Page struct {
 	// URL is the requested URL in its canonical form; never nil. The program may change it.
 	URL *url.URL
-	// Kind is "page" or "sitemap"; a feed is a sitemap.
+	// Kind is "page", or "sitemap" for a sitemap or feed that the crawl found. One given as a seed is a "page".
 	Kind string
 	// Method is the request's method: "GET" unless [WithMethod] or [WithBody] set another.
 	Method string
@@ -122,13 +122,14 @@ func (p *Page) OK() bool { return isPage(p.Kind, p.Status) && p.Err == nil }
 
 func isPage(kind string, status int) bool { return kind == "page" && status/100 == 2 }
 
-// Title is the text of the title element, at most 1 KiB; empty if there is none.
+// Title is the text of the title element, or what an [Extractor] found, at most 1 KiB; empty if there is none.
 func (p *Page) Title() string { return p.inner.Title }
 
 // Lang is the language that the page or its header names, such as "de-CH"; empty if neither does.
 func (p *Page) Lang() string { return p.inner.Lang }
 
-// Text is the visible text of an HTML page, with white space collapsed, at most 4 MiB; empty for anything else.
+// Text is the visible text of an HTML page, with white space collapsed, or what an [Extractor] found, at most 4 MiB;
+// empty for anything else.
 func (p *Page) Text() string {
 	if p.inner.Text != "" {
 		return p.inner.Text
@@ -173,7 +174,7 @@ func (p *Page) Published() time.Time {
 	return time.Time{}
 }
 
-// Links are the canonical URLs that the page links to, each once and in order, at most 10,000; none for a sitemap.
+// Links are the canonical URLs that the page links to, each once and in order, at most 10,000; none for Kind "sitemap".
 // Those in scope are followed whether or not a handler calls Links. Nil means that there are none, or that
 // [OutputOptions.Record] excludes links. The slice belongs to the caller.
 func (p *Page) Links() []string { return slices.Clone(p.inner.Links) }
@@ -265,7 +266,7 @@ func WithMeta(key, value string) FollowOption {
 	}
 }
 
-// WithLabel sends the page to the handler of the pattern "label:NAME" of a [Router].
+// WithLabel sends the page, also after a redirect, to the handler of the pattern "label:NAME" of a [Router].
 func WithLabel(name string) FollowOption { return func(q *followOptions) { q.Label = name } }
 
 // WithHeader sets a header field in place of that of the options; each further call adds a value. The client sets Host,

@@ -93,8 +93,9 @@ type PolitenessOptions struct {
 	RetryBaseDelay time.Duration `set:"ratelimit.retry_base_delay"`
 	// RetryMaxDelay: longest wait before any retry. Range: 1ms to 24h. Zero: 30s.
 	RetryMaxDelay time.Duration `set:"ratelimit.retry_max_delay"`
-	// Retries: retries of a failed request; negative = none, except that a first 429, 503 or 403 is tried once more,
-	// alone, to tell a limit of the host from a failing URL. Range: 0 to 20. Zero: 3.
+	// Retries: retries of a request after 408, 425, 429, 502, 503, 504 or a network error; negative = none, except
+	// that a first 429, 503 or 403 is tried once more, alone, to tell a limit of the host from a failing URL. Range:
+	// 0 to 20. Zero: 3.
 	Retries int `set:"ratelimit.retry_max_attempts"`
 	// MaxRetryAfter: longest Retry-After that is obeyed, longer ones are cut to it. Range: 1s to 168h. Zero: 1h.
 	MaxRetryAfter time.Duration `set:"ratelimit.max_retry_after"`

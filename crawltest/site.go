@@ -60,8 +60,8 @@ func FakeClock(t *testing.T, test func(t *testing.T)) {
 type Page struct {
 	// Status is the HTTP status. Zero means 200, or 302 if Location is set.
 	Status int
-	// Header is the header of the response. If it has no Content-Type, that is text/html if Body begins with "<",
-	// otherwise text/plain.
+	// Header is the header of the response. If it has no Content-Type, that is application/xml if Body begins like XML,
+	// a sitemap or RSS, text/html if it begins with another "<", and text/plain otherwise.
 	Header http.Header
 	// Location is the value of the Location header of a redirect, sent as it is. Empty means that the page is no
 	// redirect.
@@ -220,7 +220,11 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.TLS != nil {
 		scheme = "https://"
 	}
-	page := s.take(r, scheme+r.Host+r.RequestURI)
+	u := scheme + r.Host + r.RequestURI
+	if r.URL.IsAbs() { // as a proxy gets it
+		u = r.URL.String()
+	}
+	page := s.take(r, u)
 	if clock.Sleep(r.Context(), clock.System(), page.Latency) != nil {
 		return // the client is gone
 	}
@@ -239,7 +243,10 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(h, p.Header.Clone())
 	if h.Get("Content-Type") == "" {
 		h.Set("Content-Type", "text/plain; charset=utf-8")
-		if strings.HasPrefix(p.Body, "<") {
+		switch {
+		case strings.HasPrefix(p.Body, "<?xml"), strings.HasPrefix(p.Body, "<urlset"), strings.HasPrefix(p.Body, "<rss"):
+			h.Set("Content-Type", "application/xml")
+		case strings.HasPrefix(p.Body, "<"):
 			h.Set("Content-Type", "text/html; charset=utf-8")
 		}
 	}

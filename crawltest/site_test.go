@@ -171,3 +171,11 @@ func TestFakeClockWithPoliteness(t *testing.T) {
 type roundTrip func(context.Context, *http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r.Context(), r) }
+
+// A site answers as a proxy, too, and knows sitemaps.
+func TestSiteAsProxy(t *testing.T) {
+	s := crawltest.NewSite(map[string]crawltest.Page{"http://one.example/sitemap.xml": {Body: "<urlset/>"}})
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://one.example/sitemap.xml", nil))
+	require.Equal(t, []any{http.StatusOK, "application/xml"}, []any{w.Code, w.Header().Get("Content-Type")})
+}

@@ -159,7 +159,7 @@ func within(t *testing.T, what string, do func()) {
 	}
 }
 
-// SinkCase describes a kind of sink for [TestSink].
+// SinkCase describes a kind of sink for [TestSink]: one that keeps its records.
 type SinkCase struct {
 	// Open opens the sink. If at is nil, the destination must be new and empty. Otherwise the sink is opened again
 	// after a crash, and at is the last Position that it returned: whatever the destination has after that must be

@@ -423,7 +423,7 @@ var rateFields = []field{
 	// Retries, not attempts: with --retries 0 a URL is requested once. Twenty doublings exceed any delay.
 	{
 		path: "ratelimit.retry_max_attempts", kind: kindInt, unit: "retries", def: "3", min: "0", max: "20", flag: "retries",
-		doc: "retries of a failed request; 0 = none, except that a first 429, 503 or 403 is tried once more, alone, to tell a limit of the host from a failing URL",
+		doc: "retries of a request after 408, 425, 429, 502, 503, 504 or a network error; 0 = none, except that a first 429, 503 or 403 is tried once more, alone, to tell a limit of the host from a failing URL",
 	},
 	// Servers send dates years ahead by mistake; an hour is a pause, more is an absence.
 	{path: "ratelimit.max_retry_after", kind: kindDuration, def: "1h", min: "1s", max: "168h", was: "max-retry-after", doc: "longest Retry-After that is obeyed, longer ones are cut to it"},
