@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -28,33 +29,81 @@ func written(t testing.TB, n int64) (dir, path string) {
 // block, while it is open.
 func TestAFlippedBitIsFound(t *testing.T) {
 	const n = 2*perBlock + 10
-	dir, path := written(t, n)
+	_, path := written(t, n)
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for at := range whole {
 		if seam := at % blockSize; at%61 > 0 && seam > 60 && seam < blockSize-8 {
 			continue
 		}
-		bad := append([]byte(nil), whole...)
+		bad := slices.Clone(whole)
 		bad[at] ^= 1 << (at % 8)
-		require.NoError(t, os.WriteFile(path, bad, 0o600))
-		x, err := Open(dir, math.MaxInt64, Config{})
-		require.NoError(t, err)
-		require.Zero(t, x.Mark(), "byte %d", at)
-		require.NoError(t, x.Close())
-		require.Empty(t, files(t, dir), "byte %d", at)
-
-		require.NoError(t, os.WriteFile(path, whole, 0o600))
-		if at < blockSize {
-			continue
+		requireDropped(t, path, bad, "byte %d", at)
+		if at >= blockSize {
+			requireDamageShows(t, path, n, whole, bad)
 		}
-		x, err = Open(dir, math.MaxInt64, Config{})
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(path, bad, 0o600))
-		requireDamageFound(t, x, n)
-		require.NoError(t, x.Close())
-		require.Empty(t, files(t, dir), "byte %d", at)
 	}
+}
+
+func TestABlockOfAnotherPlaceIsFound(t *testing.T) {
+	const n = 2 * perBlock
+	_, path := written(t, n)
+	whole, err := os.ReadFile(path)
+	require.NoError(t, err)
+	_, longer := written(t, n+1)
+	other, err := os.ReadFile(longer)
+	require.NoError(t, err)
+	header, first, second := whole[:blockSize], whole[blockSize:2*blockSize], whole[2*blockSize:]
+	for name, blocks := range map[string][][]byte{
+		"swapped":     {header, second, first},
+		"twice":       {header, first, first},
+		"another run": {header, other[blockSize : 2*blockSize], second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := slices.Concat(blocks...)
+			requireDropped(t, path, bad, name)
+			requireDamageShows(t, path, n, whole, bad)
+		})
+	}
+}
+
+func TestFingerprintsThatDescendAreRefused(t *testing.T) {
+	for _, at := range []int{1, perBlock} { // within a block, and from one to the next
+		fps := make([]uint64, perBlock+1)
+		for i := range fps {
+			fps[i] = uint64(i + 1)
+		}
+		fps[at] = 0
+		r, err := writeRun(t.Context(), t.TempDir(), header{keyCheck(0), 1, int64(len(fps))}, nil, fps)
+		require.NoError(t, err)
+		require.NoError(t, r.f.Close())
+		requireDropped(t, r.path, nil, "at %d", at)
+	}
+}
+
+// requireDropped opens an index with a run that is bad, or that is bad already if bad is nil.
+func requireDropped(t *testing.T, path string, bad []byte, about ...any) {
+	t.Helper()
+	if bad != nil {
+		require.NoError(t, os.WriteFile(path, bad, 0o600))
+	}
+	x, err := Open(filepath.Dir(path), math.MaxInt64, Config{})
+	require.NoError(t, err)
+	require.Zero(t, x.Mark(), about...)
+	require.NoError(t, x.Close())
+	require.Empty(t, files(t, filepath.Dir(path)), about...)
+}
+
+// requireDamageShows makes a run of n rows bad while the index is open.
+func requireDamageShows(t *testing.T, path string, n int64, whole, bad []byte) {
+	t.Helper()
+	require.NoError(t, os.WriteFile(path, whole, 0o600))
+	x, err := Open(filepath.Dir(path), math.MaxInt64, Config{})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, bad, 0o600))
+	requireDamageFound(t, x, n)
+	require.NoError(t, x.Close())
+	require.Empty(t, files(t, filepath.Dir(path)))
 }
 
 // TestThePaddingIsEmpty makes a run depend on nothing but its fingerprints.

@@ -26,11 +26,11 @@ import (
 //	header  4096 bytes: magic, version, key check, last, count, zeros, checksum
 //	blocks  4096 bytes each: 511 fingerprints ascending, zeros, checksum
 //
-// The checksums of blocks start from that of the header and the number of the block, so that a block of another run or
+// The checksums of blocks start from that in the header and the number of the block, so that a block of another run or
 // place is as wrong as one with a flipped bit.
 const (
 	magic   = "TLseen\r\n" // its end would be changed by a transfer as text
-	version = 2
+	version = 3
 
 	blockSize = 4096 // the page of nearly every file system and of the page cache
 	sumSize   = 4
@@ -94,14 +94,15 @@ type run struct {
 	header
 	path   string
 	f      *os.File
-	seed   uint32 // initial value of the checksums of blocks
+	seed   uint32 // checksum in the header. That of a whole header, with its checksum, would be the same for all runs
 	firsts []uint64
 	filter bloom
 }
 
 func newRun(dir string, h header) *run {
 	return &run{
-		header: h, path: filepath.Join(dir, fmt.Sprintf("%016x%s", h.last, runSuffix)), seed: checksum(0, h.encode()),
+		header: h, path: filepath.Join(dir, fmt.Sprintf("%016x%s", h.last, runSuffix)),
+		seed:   binary.LittleEndian.Uint32(h.encode()[blockSize-sumSize:]),
 		firsts: make([]uint64, 0, h.blocks()), filter: make(bloom, bloomWords(h.count)),
 	}
 }
@@ -231,13 +232,19 @@ func readRun(f *os.File, check uint64) (*run, error) {
 		return nil, fmt.Errorf("%w: the run of another crawl or place", ErrDamaged)
 	}
 	r.f = f
+	var before uint64
 	for i := range h.blocks() {
 		b, err := r.read(i, &buf)
 		if err != nil {
 			return nil, err
 		}
 		for at := 0; at < len(b); at += 8 {
-			r.note(binary.LittleEndian.Uint64(b[at:]), at == 0)
+			fp := binary.LittleEndian.Uint64(b[at:])
+			if fp < before {
+				return nil, fmt.Errorf("%w: the fingerprints are not in order in block %d", ErrDamaged, i)
+			}
+			before = fp
+			r.note(fp, at == 0)
 		}
 	}
 	return r, nil
