@@ -31,6 +31,10 @@
 //	RAM  = 1.52·n + 21·m + 9 MB, and 21·m more from when a memtable is full until it is written
 //	disk = 8.02·n, and twice that while a run is written
 //
+// While a run is written, RAM also holds its filter and first fingerprints, 1.52·n more, and the sealed fingerprints in
+// order, 8·m. The memtable that fills meanwhile is sealed only after that write: until then only the speed of the crawl
+// bounds it.
+//
 // A filter of 12 bits per fingerprint has 0.4 % false positives, which cost a read. Has is wrong only if two URLs have
 // the same fingerprint; for n URLs the probability that any two do is n²/2⁶⁵.
 //
