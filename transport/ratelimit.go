@@ -22,7 +22,7 @@ type Limiter interface {
 	Release()
 }
 
-// NowOrNever, as Policy.AcquireTimeout, refuses a request that would have to wait.
+// NowOrNever as a Policy.AcquireTimeout refuses a request that would have to wait.
 const NowOrNever time.Duration = -1
 
 // Policy says how [RateLimit] limits requests.

@@ -111,7 +111,7 @@ func (v Decision) Reason() string {
 	return v.Code.String()
 }
 
-// Unlimited, as MaxDepth, means no bound.
+// Unlimited as a MaxDepth means no bound.
 const Unlimited = -1
 
 // maxSeeds bounds the areas, at roughly 100 bytes each.
