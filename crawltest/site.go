@@ -140,7 +140,8 @@ func (s *Site) Remove(path string) {
 	delete(s.pages, path)
 }
 
-// Pages returns a copy of the present pages by path or URL.
+// Pages returns a copy of the present pages by path or URL, as they were given: a zero Status or a missing Content-Type
+// means the default that [Page] names.
 func (s *Site) Pages() map[string]Page {
 	s.mu.Lock()
 	defer s.mu.Unlock()

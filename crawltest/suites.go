@@ -41,6 +41,8 @@ func fetchPages() map[string]Page {
 // from [Site.Pages], or send requests to site, which is an http.Handler. base is the URL of the page "/" for that
 // fetcher, such as "http://site.example" or the URL of a server. What open starts, it must end by [testing.T.Cleanup].
 //
+// The site has a robots.txt, a redirect, a page with status 410, an empty image and a page of 1 MiB beside HTML.
+//
 // A fetcher must answer each request with the status, type and body of its page; return redirects and error statuses as
 // they are; leave the request's header unchanged; serve several goroutines; serve other requests while a body is open;
 // and return an error when the context has ended.
