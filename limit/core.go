@@ -298,7 +298,7 @@ func (c *core) Wait(n int64) time.Duration {
 	return c.untilLocked(n)
 }
 
-// untilLocked is the algorithm's own answer unless somebody waits, which is seldom.
+// untilLocked is the algorithm's own answer unless somebody waits, which is rarely.
 func (c *core) untilLocked(n int64) time.Duration {
 	switch {
 	case c.line.closed || !c.fits(n):

@@ -79,13 +79,13 @@ func (f *fleetTest) trouble(procs []*fleetProcess) {
 		}
 
 		at(0.2) // one is killed, and starts again under its name
-		f.calm()
+		f.awaitQuiet()
 		i := f.owner(procs)
 		dead, died := procs[i], time.Now()
 		f.kill(dead)
 		procs[i] = f.start(dead.name)
 		at(0.4) // one stands still for longer than its lease
-		f.calm()
+		f.awaitQuiet()
 		i = f.owner(procs)
 		cut := 1500 * time.Millisecond
 		if rounds > 1 {
@@ -302,9 +302,9 @@ func (f *fleetTest) unserved() string {
 	return b.String()
 }
 
-// calm waits until no host has refused a request for a moment, or gives up. If a host has refused the last request of a
+// awaitQuiet waits until no host has refused a request for a moment, or gives up. If a host has refused the last request of a
 // process that is then killed, nobody knows its Retry-After.
-func (f *fleetTest) calm() {
+func (f *fleetTest) awaitQuiet() {
 	const moment, most = 250 * time.Millisecond, 3 * time.Second
 	begun, since, last := time.Now(), time.Now(), int64(-1)
 	for time.Since(since) < moment && time.Since(begun) < most {

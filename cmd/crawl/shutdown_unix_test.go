@@ -26,11 +26,11 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// busySite has pages that are served at once, and one that takes ten minutes until calm is set.
+// busySite has pages that are served at once, and one that takes ten minutes until fast is set.
 type busySite struct {
 	url     string
 	trickle bool // its body comes slowly; false means that no response comes
-	calm    atomic.Bool
+	fast    atomic.Bool
 	served  atomic.Int32
 	busy    chan struct{} // closed when enough was served for the crawl to be blocked
 }
@@ -61,7 +61,7 @@ func (s *busySite) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		for i := range busyPages {
 			_, _ = fmt.Fprintf(rw, "<a href=/%d>", i)
 		}
-	case r.URL.Path == "/busy" && !s.calm.Load():
+	case r.URL.Path == "/busy" && !s.fast.Load():
 		for end := time.Now().Add(busyFor); time.Now().Before(end); {
 			if s.trickle {
 				_, _ = rw.Write([]byte("x"))
@@ -147,7 +147,7 @@ func endsThoughBusy(t *testing.T, way, what string) {
 	require.Contains(t, c.err.String(), "crawl resume "+state)
 	t.Logf("ended %v after it was to", took)
 
-	site.calm.Store(true)
+	site.fast.Store(true)
 	rest := []string{"resume", state, "--progress", "none", "--max-time", "0", "--listen", ""}
 	if what != "sink" {
 		c = begin(t, rest)
@@ -246,7 +246,7 @@ func TestFleetProcessEndsThoughBusy(t *testing.T) {
 				server.Signal(t, syscall.SIGCONT)
 			}
 
-			site.calm.Store(true)
+			site.fast.Store(true)
 			c = begin(t, append([]string{"--set", "fleet.worker=two"}, args...))
 			require.Zero(t, c.wait(t), "%s", c.err.String())
 			var urls []string
@@ -268,7 +268,7 @@ func TestFleetProcessEndsThoughBusy(t *testing.T) {
 // change.
 func TestEndsThoughTheStateIsNotOpen(t *testing.T) {
 	site, dir := serveBusySite(t, false), t.TempDir()
-	site.calm.Store(true)
+	site.fast.Store(true)
 	state, records := filepath.Join(dir, "state"), filepath.Join(dir, "records")
 	c := begin(t, []string{"--strategy", "off", "--no-robots", "--no-sitemaps", "--state", state, "-o", records, "--max-pages", "5", site.url + "/"})
 	require.Zero(t, c.wait(t), "%s", c.err.String())

@@ -37,7 +37,7 @@ func TestRobotsOfAHostThatGoesAway(t *testing.T) {
 }
 
 // A process that keeps up with its hosts gives some to one that has far fewer and nothing to do,
-// seldom, and only such as have much left. One that has about as many gets none.
+// rarely, and only such as have much left. One that has about as many gets none.
 func TestYieldEvens(t *testing.T) {
 	many := func(hosts, urls int) (*Frontier, []string) {
 		f := open(t, Config{Slots: 64})

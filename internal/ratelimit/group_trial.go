@@ -124,15 +124,15 @@ func (s *state) groupFeedbackLocked(now, sentAt clock.Instant, class outcome.Cla
 	}
 	switch {
 	case refused && g.hosts > 1:
-		g.suspect(s, now, sentAt, fb.Latency)
+		g.noteRefusal(s, now, sentAt, fb.Latency)
 	case admitted && g.watch != nil:
 		g.watch.window.Add(now, false)
 	}
 	return false
 }
 
-// suspect takes in a refusal while no trial runs, and starts one after enough coincidences.
-func (g *group) suspect(s *state, now, sentAt clock.Instant, latency time.Duration) {
+// noteRefusal takes in a refusal while no trial runs, and starts one after enough coincidences.
+func (g *group) noteRefusal(s *state, now, sentAt clock.Instant, latency time.Duration) {
 	w := g.watch
 	if w == nil {
 		w = &watch{notes: make(map[*state]note), since: now, metAt: never, window: g.l.window}

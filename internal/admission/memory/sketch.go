@@ -26,7 +26,7 @@ const (
 )
 
 // sketch counts, in bounded memory, what any number of keys have used: a count-min sketch with conservative update. Its
-// counts are never too low, and seldom too high. The hash has a seed of this process, so that no client can choose the
+// counts are never too low, and rarely too high. The hash has a seed of this process, so that no client can choose the
 // keys that share its counters.
 //
 // Counts are forgotten after one to two periods: there are counters for the present period and for the one before.

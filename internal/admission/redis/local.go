@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// shards is how many locks protect what is remembered: so many that processors seldom wait for the same one.
+	// shards is how many locks protect what is remembered: so many that processors rarely wait for the same one.
 	shards = 16
 
 	// trust is how long a remembered state is believed. Somebody may repair Redis by hand, or another process may
@@ -62,7 +62,7 @@ type line struct {
 	until clock.Instant // when the rest of the lease is dropped
 	left  int64
 	used  int64 // tokens used since it began, including those of the command that brought it
-	size  int64 // tokens to take at a time; 1 if the key is used too seldom for a lease
+	size  int64 // tokens to take at a time; 1 if the key is used too rarely for a lease
 
 	// states are the states after what was used, as if the rest of the lease had not been charged. Headers tell by them
 	// what is left; only the use by other processes is missing.

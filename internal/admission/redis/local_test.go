@@ -156,7 +156,7 @@ func TestLeasesSaveTrips(t *testing.T) {
 	require.LessOrEqual(t, made, uint64(10000/80), "leases are of a hundred")
 }
 
-// Who asks seldom gets no leases: what is not used of one is lost.
+// Who asks rarely gets no leases: what is not used of one is lost.
 func TestLeasesAreForTheBusy(t *testing.T) {
 	g := newRig(t)
 	r := g.open(t, redis.Config{Lease: 100 * time.Millisecond})

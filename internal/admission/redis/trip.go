@@ -35,7 +35,7 @@ const (
 	inFlight     = 256
 	inFlightEach = 48
 
-	// hearing is how long after a reply the server is assumed to answer. Connections seldom vanish within a second of
+	// hearing is how long after a reply the server is assumed to answer. Connections rarely vanish within a second of
 	// use.
 	hearing = time.Second
 

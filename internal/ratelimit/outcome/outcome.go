@@ -3,7 +3,7 @@
 // [Of] turns a status or an error into a [Class]; no other code interprets either. The limiter, the breaker, the retry
 // decision, the record and the metrics all use the class, so they cannot disagree. A class answers two questions.
 // [Class.Transient]: may the same request succeed later? [Class.Overload]: does it show a host in trouble? A 500 is a
-// sign of trouble that another attempt seldom cures.
+// sign of trouble that another attempt rarely cures.
 package outcome
 
 import (

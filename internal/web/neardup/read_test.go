@@ -119,7 +119,7 @@ func TestAccumulator(t *testing.T) {
 	}
 }
 
-// language makes words like those of a text: some often, most seldom.
+// language makes words like those of a text: some often, most rarely.
 type language struct{ *rand.Rand }
 
 func (l language) text(words int) []string {

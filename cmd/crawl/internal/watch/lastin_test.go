@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -16,7 +14,6 @@ import (
 
 // A line of a file counts as a change only if it is the whole change that the database has under that number.
 func TestFileHasOtherChanges(t *testing.T) {
-	const one, two, three = `{"id":"WATCH-1"}` + "\n", `{"id":"WATCH-2"}` + "\n", `{"id":"WATCH-3"}` + "\n"
 	for name, tc := range map[string]struct{ added, want string }{
 		"of a newer database":                {`{"id":"WATCH-2","url":"x"}` + "\n" + `{"id":"WATCH-9"}` + "\n", two + three},
 		"a part, continued by others":        {`{"id":"WATCH-3","time":"00a line of others` + "\n", two + three},
@@ -24,27 +21,8 @@ func TestFileHasOtherChanges(t *testing.T) {
 		"a part with another number":         {two + `{"id":"WATCH-1a line of others` + "\n", three},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, clk := t.TempDir(), clocktest.NewFake(begin)
-			ended, end := context.WithCancel(t.Context())
-			end()
-			w := watched(t, dir, clk, true, 0, "http://127.0.0.1:1/")
-			of := func(text string) string { return strings.ReplaceAll(text, "WATCH", w.id) }
-			add := func(lines ...string) {
-				for _, line := range lines {
-					require.NoError(t, w.store.db.Each(`INSERT INTO changes (change) VALUES (?)`, nil, strings.TrimSpace(of(line))))
-				}
-			}
-			add(one)
-			require.NoError(t, w.out.Run(ended, w.o.Log))
-			add(two, three)
-			w.end()
-			f, err := os.OpenFile(w.file, os.O_APPEND|os.O_WRONLY, 0)
-			require.NoError(t, err)
-			_, err = f.WriteString(of(tc.added))
-			require.NoError(t, errors.Join(err, f.Close()))
-			w = watched(t, dir, clk, true, 0)
+			w, of, _ := watchedAfter(t, tc.added)
 			defer w.end()
-			require.NoError(t, w.out.Run(ended, w.o.Log))
 			text, err := os.ReadFile(w.file)
 			require.NoError(t, err)
 			require.Equal(t, of(one+tc.added+tc.want), string(text))

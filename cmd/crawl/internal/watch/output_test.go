@@ -22,7 +22,6 @@ import (
 
 // A file keeps lines that others have appended, and has each change once even if it was written but not committed.
 func TestFileOfOthers(t *testing.T) {
-	const one, two, three = `{"id":"WATCH-1"}` + "\n", `{"id":"WATCH-2"}` + "\n", `{"id":"WATCH-3"}` + "\n"
 	for name, tc := range map[string]struct{ added, want string }{
 		"nothing":                        {"", one + two + three},
 		"a part of a change":             {two[:5], one + two + three},
@@ -34,26 +33,9 @@ func TestFileOfOthers(t *testing.T) {
 		"many lines of others":           {strings.Repeat("other\n", 100), one + strings.Repeat("other\n", 100) + two + three},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir, clk := t.TempDir(), clocktest.NewFake(begin)
+			w, of, add := watchedAfter(t, tc.added)
 			ended, end := context.WithCancel(t.Context())
 			end()
-			w := watched(t, dir, clk, true, 0, "http://127.0.0.1:1/")
-			of := func(text string) string { return strings.ReplaceAll(text, "WATCH", w.id) }
-			add := func(lines ...string) {
-				for _, line := range lines {
-					require.NoError(t, w.store.db.Each(`INSERT INTO changes (change) VALUES (?)`, nil, strings.TrimSpace(of(line))))
-				}
-			}
-			add(one)
-			require.NoError(t, w.out.Run(ended, w.o.Log))
-			add(two, three)
-			w.end()
-			f, err := os.OpenFile(w.file, os.O_APPEND|os.O_WRONLY, 0)
-			require.NoError(t, err)
-			_, err = f.WriteString(of(tc.added))
-			require.NoError(t, errors.Join(err, f.Close()))
-			w = watched(t, dir, clk, true, 0)
-			require.NoError(t, w.out.Run(ended, w.o.Log))
 			text, err := os.ReadFile(w.file)
 			require.NoError(t, err)
 			require.Equal(t, of(tc.want), string(text))
@@ -128,4 +110,34 @@ func TestOutputFails(t *testing.T) {
 	_, _, err := w.Round(t.Context(), true, func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
 	require.Equal(t, full, err)
 	require.Empty(t, s.requests())
+}
+
+// Three changes as a state has them, WATCH being its id.
+const one, two, three = `{"id":"WATCH-1"}` + "\n", `{"id":"WATCH-2"}` + "\n", `{"id":"WATCH-3"}` + "\n"
+
+// watchedAfter runs a watch whose file has the change one and then what was added to it, so that it adds the changes two
+// and three where they are missing. It returns the watch, what puts its id into a text, and what adds changes to its state.
+func watchedAfter(t *testing.T, added string) (w *tried, of func(string) string, add func(lines ...string)) {
+	t.Helper()
+	dir, clk := t.TempDir(), clocktest.NewFake(begin)
+	ended, end := context.WithCancel(t.Context())
+	end()
+	w = watched(t, dir, clk, true, 0, "http://127.0.0.1:1/")
+	of = func(text string) string { return strings.ReplaceAll(text, "WATCH", w.id) }
+	add = func(lines ...string) {
+		for _, line := range lines {
+			require.NoError(t, w.store.db.Each(`INSERT INTO changes (change) VALUES (?)`, nil, strings.TrimSpace(of(line))))
+		}
+	}
+	add(one)
+	require.NoError(t, w.out.Run(ended, w.o.Log))
+	add(two, three)
+	w.end()
+	f, err := os.OpenFile(w.file, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	_, err = f.WriteString(of(added))
+	require.NoError(t, errors.Join(err, f.Close()))
+	w = watched(t, dir, clk, true, 0)
+	require.NoError(t, w.out.Run(ended, w.o.Log))
+	return w, of, add
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // connections finds a bound on the requests in flight, which does not depend on their rate: refusals that come again
-// and again with the same number in flight, while that many are seldom admitted.
+// and again with the same number in flight, while that many are rarely admitted.
 type connections struct {
 	limit uint16        // most requests in flight that are admitted; zero means unknown
 	seen  uint16        // requests in flight at the refusals that are compared

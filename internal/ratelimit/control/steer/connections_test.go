@@ -21,7 +21,7 @@ func turnedAway(inFlight int) *Sample {
 	return &Sample{Observation: &control.Observation{InFlight: inFlight, Class: outcome.Throttled}}
 }
 
-// Refusals with the same number in flight, while that many are seldom admitted, are a bound on connections. The bound
+// Refusals with the same number in flight, while that many are rarely admitted, are a bound on connections. The bound
 // ends after a while.
 func TestConnectionLimit(t *testing.T) {
 	for _, tc := range []struct {

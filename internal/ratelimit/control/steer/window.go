@@ -67,7 +67,7 @@ const (
 )
 
 // observe takes in a response, and reports whether it ended a spell that was long enough to be a window's.
-func (w *window) observe(h *history, x *Sample) bool {
+func (w *window) observe(h *history, x *Sample) {
 	s := &w.now
 	switch open := s.from != 0 && s.to == 0; {
 	case x.refused() && !open:
@@ -83,21 +83,19 @@ func (w *window) observe(h *history, x *Sample) bool {
 	case open && x.admitted() && x.SentAt > s.told:
 		s.to = x.SentAt
 		s.last = min(max(s.last, s.from.Add(s.order-time.Second)), s.to)
-		return w.lasted(h, x.Tuning)
+		w.weigh(h, x.Tuning)
 	}
-	return false
 }
 
-// lasted weighs a spell that has ended, and reports whether it was long enough: longer than a second and than a bucket
-// needs for 8 tokens (3 if the host sent a Retry-After). It compares the spell with the one before, unless that is long
-// past.
-func (w *window) lasted(h *history, t *Tuning) bool {
+// weigh takes in a spell that has ended if it was long enough: longer than a second and than a bucket needs for 8 tokens
+// (3 if the host sent a Retry-After). It compares the spell with the one before, unless that is long past.
+func (w *window) weigh(h *history, t *Tuning) {
 	tokens := 8.
 	if w.now.order > 0 {
 		tokens = 3
 	}
 	if w.now.took() < max(time.Second, seconds(tokens/w.now.rate)) {
-		return false
+		return
 	}
 	before := w.spells[0]
 	if before.to == 0 || w.now.to.Sub(before.to) > max(sameStops, 10*before.took()) {
@@ -109,7 +107,6 @@ func (w *window) lasted(h *history, t *Tuning) bool {
 	if w.order.weight < .9 && w.rest.weight < .9 {
 		w.agree = 0
 	}
-	return true
 }
 
 // agreed counts one more spell that agrees with the one before, and returns the weight that this gives: .91, .97 and
