@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,8 @@ const (
 	// ratioFree is the number of decoded bytes up to which the ratio is not checked, because the headers of a coding
 	// dominate there.
 	ratioFree = 1 << 20
+	// wantedHead is how much of a body [Request.Wanted] sees, in bytes.
+	wantedHead = 8 << 10
 	// maxEmptyReads is how often in a row a decoder may return neither bytes nor an error.
 	maxEmptyReads = 100
 )
@@ -241,10 +244,20 @@ func (c *Client) decodeBody(w *wire, list []string, length int64, res *Response,
 	if s != nil {
 		return c.stream(w, r, res, s)
 	}
+	unwanted := false
+	if wanted := w.x.asked.program.wanted; wanted != nil {
+		begin := bufio.NewReaderSize(r, wantedHead)
+		head, err := begin.Peek(wantedHead) // the error is that of fill
+		if r, unwanted = begin, err == nil && !wanted(res, head); unwanted {
+			bound = wantedHead
+		}
+	}
 	res.c, res.buf = c, c.buffers.get(min(length, bound)+1)
 	more, err := c.buffers.fill(res.buf, r, length, bound)
 	res.Body = res.buf.b
 	switch {
+	case unwanted:
+		res.Truncated = true
 	case more:
 		res.Truncated = true
 		return OpBody, errTooLarge

@@ -252,6 +252,7 @@ func (c *Client) readWanted(x *exchange, req *Request, hres *http.Response, res 
 		c.unread(x, hres)
 		return OpFilter, err
 	}
+	x.asked.program.wanted = req.Wanted
 	return c.readBody(x, hres, res, c.bound(req), nil)
 }
 

@@ -55,6 +55,7 @@ type program struct {
 	request   *http.Request // the request as sent; nil without hooks
 	objection error         // the error of Config.OnResponse
 	condition bool          // the request has a condition, such as If-None-Match
+	wanted    func(*Response, []byte) bool
 	// limit bounds the whole request, counted from start, and tooLong is the cause when it is exceeded. Both come from
 	// the Config, or from a [Stream].
 	limit   time.Duration

@@ -122,6 +122,33 @@ func TestAnUnwantedBodyIsNotRead(t *testing.T) {
 	}
 }
 
+// TestWanted has bodies of which the beginning decides whether the rest is read.
+func TestWanted(t *testing.T) {
+	const head = 8 << 10
+	for _, length := range []int{0, 10, head, head + 1, 2 << 20} {
+		for _, wanted := range []bool{true, false} {
+			body, seen := strings.Repeat("x", length), 0
+			c := newClient(t, fetch.Config{DialContext: pipeTo(rawAnswer("HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(length)+"\r\n\r\n"+body, 32<<10, false))})
+			res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/", Capture: true, Wanted: func(_ *fetch.Response, begin []byte) bool {
+				seen = len(begin)
+				return wanted
+			}})
+			require.NoError(t, err)
+			if whole := wanted || length < head; whole {
+				require.Equal(t, body, string(res.Body))
+				require.False(t, res.Truncated)
+				require.Empty(t, res.Capture.Truncated)
+			} else {
+				require.Equal(t, body[:head], string(res.Body))
+				require.True(t, res.Truncated)
+				require.Less(t, res.WireBytes, int64(100<<10))
+			}
+			require.Equal(t, length >= head, seen == head)
+			res.Release()
+		}
+	}
+}
+
 // TestFilterAndOnHeader still tells of the header: an order to wait in it holds.
 func TestFilterAndOnHeader(t *testing.T) {
 	hosts := onePage(func(w http.ResponseWriter, _ *http.Request) {

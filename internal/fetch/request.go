@@ -32,6 +32,9 @@ type Request struct {
 	// Filter decides which bodies are read. For others Fetch fails with [OpFilter] and class filtered, and returns a
 	// Response with the header. Nil reads all.
 	Filter *Filter
+	// Wanted, if set, is called with the first 8 KiB of a longer body, decoded. If it returns false, no more is read:
+	// the Response has these, is Truncated, and is no error. It is not called for a Stream.
+	Wanted func(res *Response, head []byte) bool
 	// Stream, if set, is called when the header has arrived, and returns what reads the body while it arrives, whatever
 	// Filter says. If it returns nil, the body is read into Response.Body.
 	Stream  func(*Response) *Stream

@@ -239,6 +239,9 @@ func (t *try) request(ctx context.Context) {
 		req.MaxBody, req.Again = robots.MaxBytes, t.again
 	case frontier.Sitemap:
 		req.MaxBody = sitemap.MaxBytes // the maximum of the protocol, whatever the bound for pages is
+		req.Wanted = func(resp *fetch.Response, head []byte) bool {
+			return !guessed(l) && isHTML(resp.ContentType) || sitemap.Possible(head) // a page may be read as one
+		}
 	case frontier.Page:
 		req.Filter = p.cfg.Filter
 		t.f.asked.apply(&req)

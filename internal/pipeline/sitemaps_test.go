@@ -137,6 +137,8 @@ func TestNoSitemaps(t *testing.T) {
 	}{
 		"none there":        {files{"/": "x"}, scope.Config{MaxDepth: 9}, Sitemaps{Enabled: true}, []string{"/", "/sitemap.xml"}, 1},
 		"a page instead":    {files{"/": "x", "/sitemap.xml": "<a href=/no>oops</a>"}, scope.Config{MaxDepth: 9}, Sitemaps{Enabled: true}, []string{"/", "/sitemap.xml"}, 1},
+		"a film instead":    {files{"/": "x", "/sitemap.xml": "\x00\x00\x00\x20ftypisom" + strings.Repeat("<\x00film", 1<<20)}, scope.Config{MaxDepth: 9}, Sitemaps{Enabled: true}, []string{"/", "/sitemap.xml"}, 1},
+		"a long page":       {files{"/": "x", "/sitemap.xml": "<!doctype html>" + strings.Repeat("<a href=/no>no</a>", 1<<18)}, scope.Config{MaxDepth: 9}, Sitemaps{Enabled: true}, []string{"/", "/sitemap.xml"}, 1},
 		"switched off":      {files{"/": "x", "/robots.txt": "Sitemap: /s.xml"}, scope.Config{MaxDepth: 9}, Sitemaps{Feeds: true}, []string{"/"}, 1},
 		"seeds only":        {files{"/": "x", "/robots.txt": "Sitemap: /s.xml"}, scope.Config{}, Sitemaps{Enabled: true}, []string{"/"}, 1},
 		"disallowed":        {files{"/": "x", "/robots.txt": "User-agent: *\nDisallow: /sitemap"}, scope.Config{MaxDepth: 9}, Sitemaps{Enabled: true}, []string{"/"}, 1},
@@ -155,7 +157,7 @@ func TestNoSitemaps(t *testing.T) {
 			if _, ok := tc.site["/docs/"]; ok {
 				seed += "docs/"
 			}
-			w.finish(t, EndDone, seed)
+			require.Less(t, w.finish(t, EndDone, seed).Snapshot().Bytes, int64(1<<20))
 			var got []string
 			for _, r := range net.Requests() {
 				if r.Path != "/robots.txt" {

@@ -3,7 +3,8 @@
 // [Read] yields an [Entry] for each URL of a document, in order, and returns a [Summary]. It reads urlset and
 // sitemapindex of the Sitemaps protocol with the extensions for images, videos and languages; RSS 0.9x, 1.0 and 2.0;
 // Atom; and text with one URL per line. Each may be compressed with gzip, be in any encoding of the web, and use any
-// namespace prefix. [Detect] tests whether a page is one of them, by its root element.
+// namespace prefix. [Detect] tests whether a page is one of them, by its root element, and [Possible] whether a body is worth reading, by its
+// first bytes.
 //
 // Broken documents are read as far as possible. Therefore the tokenizer is that of HTML: tags need not be balanced, "&"
 // need not be escaped, a tag without an end stops at the next, URLs may be relative. Problems are counted, and the
@@ -24,6 +25,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/http"
 	"regexp"
 	"strings"
 	"time"
@@ -177,6 +179,24 @@ func Detect(mediaType string, body []byte) Format {
 	}
 	r.markup(r.text)
 	return r.sum.Format
+}
+
+// Possible reports whether a document that begins with head may be a sitemap, a feed or a list of URLs. It is false for
+// an HTML page, for other media, and for text without markup and URLs.
+func Possible(head []byte) bool {
+	r := reader{strict: true}
+	if r.open(head, "", MaxBytes) != nil {
+		return false
+	}
+	text, _ := r.text.Peek(detectWithin) // a shorter text is whole, or compressed
+	switch begin := bytes.TrimFunc(text, isSpace); {
+	case len(begin) == 0:
+		return true
+	case begin[0] == '<':
+		r.markup(r.text)
+		return !r.stopped || r.sum.Problems == 0 || r.sum.Format != None
+	}
+	return strings.HasPrefix(http.DetectContentType(text), "text/") && (bytes.IndexByte(text, '<') >= 0 || bytes.Contains(text, []byte("://")))
 }
 
 const (

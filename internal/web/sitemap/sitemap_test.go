@@ -100,6 +100,7 @@ func TestWrappings(t *testing.T) {
 			require.Equal(t, sitemap.URLSet, sum.Format)
 			require.Equal(t, sitemap.URLSet, sitemap.Detect("application/xml", tc.body))
 			require.Empty(t, sum.Problem)
+			require.True(t, sitemap.Possible(tc.body))
 		})
 	}
 }
@@ -230,6 +231,36 @@ func TestRules(t *testing.T) {
 	require.NoError(t, err)
 	got, _ := list(t, sitemap.Document{Body: []byte("<urlset><url><loc>http://a.test/?sid=1&amp;b=2</loc></url></urlset>"), Rules: rules})
 	require.Equal(t, []string{"page http://a.test/?b=2"}, got)
+}
+
+// The beginning of what is no sitemap is told from one that may be.
+func TestPossible(t *testing.T) {
+	long := strings.Repeat("no address in this line\n", 1000)
+	for head, want := range map[string]bool{
+		"":    true,
+		"   ": true,
+		"<?xml version='1.0'?><!-- x --><urlset>": true,
+		"<!-- " + long:                                        true,
+		"<strange><url>":                                      true,
+		"<rss version='2.0'>":                                 true,
+		"http://a.test/\n":                                    true,
+		"\xef\xbb\xbfhttps://a.test/\n":                       true,
+		"Warning: x\nhttp://a.test/\n":                        true,
+		"Warning: x\n<?xml version='1.0'?><urlset>":           true,
+		string(zipped(t, urlset(500))[:2000]):                 true,
+		string(zipped(t, urlset(1))[:15]):                     true,
+		string(zipped(t, bytes.Repeat([]byte{7, 65}, 1<<16))): false,
+		"\x1f\x8bxxxxxxxxxxxxxxxx":                            false,
+		long:                                                  false,
+		"<!DOCTYPE html><urlset>":                             false,
+		"\n<!-- x --><html lang=en>":                          false,
+		"%PDF-1.7\n<</Type /Catalog>>":                        false,
+		"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR<http://a.test/>": false,
+		"PK\x03\x04\x14\x00\x00\x00<urlset>":                  false,
+		"{\"a\": 1}":                                          false,
+	} {
+		require.Equal(t, want, sitemap.Possible([]byte(head)), "%.60q", head)
+	}
 }
 
 func TestDetect(t *testing.T) {
