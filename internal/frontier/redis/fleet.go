@@ -96,13 +96,13 @@ func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, er
 		args = append(args, term, values[term])
 	}
 	keys := []string{jobKey(f.job.name, "job"), jobKey(f.job.name, "drawn")}
-	was, err := f.link.once(ctx, &call{script: scriptSet, keys: keys, args: args}, len(terms))
+	was, err := f.link.once(ctx, &call{script: scriptSet, keys: keys, args: args})
 	if err != nil {
 		return nil, f.explain(ctx, err)
 	}
 	before = make(map[string]string, len(terms))
-	for i, term := range terms {
-		before[term] = text(was[i])
+	for i, value := range was[:min(len(was), len(terms))] {
+		before[terms[i]] = text(value)
 	}
 	return before, nil
 }

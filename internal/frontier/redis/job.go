@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -178,16 +179,27 @@ var leastVersion = []int{7, 0}
 
 // inspect returns an error for servers that could not keep a job whole.
 func inspect(ctx context.Context, c rueidis.Client) error {
-	for _, node := range c.Nodes() {
-		info, err := node.Do(ctx, node.B().Info().Build()).ToString()
+	for fields, err := range infos(ctx, c) {
 		if err != nil {
 			return fmt.Errorf("redis: %w", said(err))
 		}
-		if err := judge(info); err != nil {
+		if err := judge(fields); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// infos yields the INFO of each node by its fields, or why the node does not give it.
+func infos(ctx context.Context, c rueidis.Client) iter.Seq2[map[string]string, error] {
+	return func(yield func(map[string]string, error) bool) {
+		for _, node := range c.Nodes() {
+			info, err := node.Do(ctx, node.B().Info().Build()).ToString()
+			if !yield(infoOf(info), err) {
+				return
+			}
+		}
+	}
 }
 
 func infoOf(info string) map[string]string {
@@ -201,8 +213,7 @@ func infoOf(info string) map[string]string {
 }
 
 // judge returns why a server could not keep a job whole, given its INFO, or nil.
-func judge(info string) error {
-	fields := infoOf(info)
+func judge(fields map[string]string) error {
 	if is := fields["redis_version"]; fields["valkey_version"] == "" && is != "" { // every Valkey is recent enough
 		version := make([]int, 2)
 		for i, part := range strings.SplitN(is, ".", 3) {

@@ -273,7 +273,7 @@ func (s *leases) renew(ctx context.Context) error {
 		switch {
 		case c.err != nil:
 			err = c.err
-		case !c.done || len(c.reply) < 3:
+		case !c.done:
 		case number(c.reply[0]) == 0, s.strays(parts[i], &was[i], int(number(c.reply[2]))):
 			s.lose(parts[i], was[i].session)
 		default:
@@ -384,7 +384,7 @@ func (s *leases) endSessions(ctx context.Context) error {
 		}
 		var more []*call
 		for _, c := range rest {
-			if c.err == nil && len(c.reply) == 2 && number(c.reply[1]) > 0 {
+			if c.err == nil && number(c.reply[1]) > 0 {
 				more = append(more, &call{script: c.script, keys: c.keys, args: c.args})
 			}
 		}

@@ -117,14 +117,14 @@ func (l *link) take(c *call, res rueidis.RedisResult) error {
 	reply, err := res.ToArray()
 	answered, ok := rueidis.IsRedisErr(err)
 	switch {
+	case err == nil && len(reply) < c.script.parts, rueidis.IsParseErr(err):
+		c.err = fmt.Errorf("redis: %s: the reply cannot be read", c.script.name)
 	case err == nil:
 		c.reply, c.done, c.text = reply, true, false
 		return nil
 	case ok && answered.IsNoScript():
 		c.text = true
 		return nil
-	case rueidis.IsParseErr(err):
-		c.err = fmt.Errorf("redis: %s: the reply cannot be read: %w", c.script.name, err)
 	case !ok:
 		return err
 	case strings.HasPrefix(answered.Error(), "NOJOB"):
@@ -171,17 +171,10 @@ func (l *link) one(ctx context.Context, c *call) ([]message, error) {
 	return c.reply, c.err
 }
 
-// once runs a script without repeating it, and returns its reply, which must have at least that many parts.
-func (l *link) once(ctx context.Context, c *call, parts int) ([]message, error) {
+// once runs a script without repeating it.
+func (l *link) once(ctx context.Context, c *call) ([]message, error) {
 	if err := l.try(ctx, []*call{c}); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
-	}
-	return c.parts(parts)
-}
-
-func (c *call) parts(n int) ([]message, error) {
-	if c.err == nil && len(c.reply) < n {
-		return nil, fmt.Errorf("redis: %s: the reply cannot be read", c.script.name)
 	}
 	return c.reply, c.err
 }
@@ -221,38 +214,41 @@ var lua embed.FS
 
 // script is a script that servers run, and the hash by which they call it; both are made at the first use.
 type script struct {
-	name string
-	text func() (text, sha string)
+	name  string
+	parts int // the least number of parts of a reply
+	text  func() (text, sha string)
 }
 
 // The scripts of a partition, then those of a job. Light ones need little memory and may run on a server that is out of
 // memory; others may not.
 var (
-	scriptAdd     = newScript("add", false, "common", "add")
-	scriptAcquire = newScript("acquire", true, "common", "acquire")
-	scriptLoad    = newScript("load", true, "common", "load")
-	scriptDone    = newScript("done", true, "common", "done")
-	scriptRelease = newScript("release", true, "common", "release")
-	scriptRenew   = newScript("renew", true, "common", "renew")
-	scriptLook    = newScript("look", true, "common", "look")
+	scriptAdd     = newScript("add", 4, heavy, "head", "common")
+	scriptAcquire = newScript("acquire", 4, light, "head", "common")
+	scriptLoad    = newScript("load", 2, light, "head", "common")
+	scriptDone    = newScript("done", 3, light, "head", "common")
+	scriptRelease = newScript("release", 2, light, "head", "common")
+	scriptRenew   = newScript("renew", 3, light, "head", "common")
+	scriptLook    = newScript("look", 3, light, "head", "common")
 
-	scriptJob   = newScript("job", false, "job")
-	scriptHello = newScript("hello", true, "hello")
-	scriptSeeds = newScript("seeds", false, "seeds")
-	scriptDraw  = newScript("draw", true, "draw")
-	scriptSlots = newScript("slots", true, "slots")
-	scriptSet   = newScript("set", true, "set")
-	scriptNote  = newScript("note", true, "note")
-	scriptTell  = newScript("tell", true, "tell")
+	scriptJob   = newScript("job", 0, heavy, "head")
+	scriptHello = newScript("hello", 4, light, "head")
+	scriptSeeds = newScript("seeds", 0, heavy)
+	scriptDraw  = newScript("draw", 2, light, "head")
+	scriptSlots = newScript("slots", 1, light, "head")
+	scriptSet   = newScript("set", 0, light, "head")
+	scriptNote  = newScript("note", 0, light, "head")
+	scriptTell  = newScript("tell", 5, light, "head")
 )
 
-func newScript(name string, light bool, files ...string) *script {
-	return &script{name, sync.OnceValues(func() (string, string) {
-		text := "#!lua\n"
-		if light {
-			text = "#!lua flags=allow-oom\n"
-		}
-		for _, file := range files {
+const (
+	heavy = "#!lua\n"
+	light = "#!lua flags=allow-oom\n"
+)
+
+// newScript returns the script in a file, which continues other files.
+func newScript(name string, parts int, text string, before ...string) *script {
+	return &script{name, parts, sync.OnceValues(func() (string, string) {
+		for _, file := range append(before, name) {
 			part, err := lua.ReadFile("lua/" + file + ".lua")
 			if err != nil {
 				panic("redis: " + err.Error()) // this cannot happen: the file is embedded

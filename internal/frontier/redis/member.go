@@ -140,7 +140,7 @@ func (s *member) beat(ctx context.Context) error {
 	if s.parted {
 		return nil
 	}
-	reply, err := s.link.once(ctx, s.hello(s.cfg.Lease), 4)
+	reply, err := s.link.once(ctx, s.hello(s.cfg.Lease))
 	if err != nil {
 		return err
 	}
@@ -407,7 +407,7 @@ func (s *member) Pages(used int) (most int, last bool) {
 func (s *member) Slots(ctx context.Context, plan, held, want int) (share int, until time.Time, err error) {
 	s.slotted.Store(true)
 	until = s.cfg.Clock.Now().Add(s.cfg.Lease - s.margin())
-	reply, err := s.link.once(ctx, s.slotsCall(plan, held, want), 1)
+	reply, err := s.link.once(ctx, s.slotsCall(plan, held, want))
 	if err != nil {
 		return 0, time.Time{}, err
 	}

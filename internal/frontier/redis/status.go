@@ -161,11 +161,10 @@ func (f *Fleet) look(ctx context.Context, s *Status, id string, unread map[int]b
 		return err
 	}
 	for _, c := range calls {
-		reply, err := c.parts(3)
-		if err != nil {
-			return err
+		if c.err != nil {
+			return c.err
 		}
-		s.Ready, s.Waiting, s.Owned = s.Ready+number(reply[0]), s.Waiting+number(reply[1]), s.Owned+number(reply[2])
+		s.Ready, s.Waiting, s.Owned = s.Ready+number(c.reply[0]), s.Waiting+number(c.reply[1]), s.Owned+number(c.reply[2])
 	}
 	s.budgets(drawn)
 	for i := range s.Workers {
@@ -181,7 +180,7 @@ func (f *Fleet) workers(ctx context.Context, s *Status, id string) (drawn int64,
 	for _, what := range []string{"job", "workers", "info", "seeds", "drawn"} {
 		keys = append(keys, jobKey(s.Job, what))
 	}
-	reply, err := f.link.once(ctx, &call{script: scriptTell, keys: keys, args: []string{"0", id}}, 5)
+	reply, err := f.link.once(ctx, &call{script: scriptTell, keys: keys, args: []string{"0", id}})
 	if err != nil {
 		return 0, err
 	}
@@ -198,15 +197,14 @@ func (f *Fleet) workers(ctx context.Context, s *Status, id string) (drawn int64,
 }
 
 func (f *Fleet) memory(ctx context.Context, s *Status) error {
-	for _, node := range f.link.Nodes() {
-		info, err := node.Do(ctx, node.B().Info().Build()).ToString()
+	for fields, err := range infos(ctx, f.link.Client) {
 		if err != nil && f.unserved(err) {
 			continue // the node may be a replica, and need not be there
 		}
 		if err != nil {
 			return fmt.Errorf("redis: %w", err)
 		}
-		if fields := infoOf(info); fields["role"] == "master" {
+		if fields["role"] == "master" {
 			s.MemoryBytes += parse(fields["used_memory"])
 			s.MemoryLimit += parse(fields["maxmemory"])
 		}

@@ -151,10 +151,11 @@ func (s *Store) join(ctx context.Context) (err error) {
 	if s.job, err = makeJob(ctx, &s.link, &s.cfg); err != nil {
 		return err
 	}
-	s.parts, s.marks = nil, make([]mark, s.job.partitions)
+	s.parts = nil
 	for p := range s.job.partitions {
 		s.parts = append(s.parts, &part{index: p, key: counters(s.job.name, p), hosts: make(map[string]*held)})
 	}
+	s.checkServers(ctx)
 	t, err := tallyOf(ctx, s.link.Client, s.job)
 	if err != nil {
 		return err
@@ -303,7 +304,7 @@ func (s *Store) keep() {
 			err = s.beat(s.life)
 		}
 		if err == nil {
-			s.checkMarks(s.life)
+			s.checkServers(s.life)
 			s.survey(s.life)
 		}
 		wait = period

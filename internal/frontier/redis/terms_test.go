@@ -82,7 +82,7 @@ func TestJudge(t *testing.T) {
 		{"redis_version:6.2.1\r\n", "7.0 or later"},
 		{"redis_version:7.0.15\r\nmaxmemory:100\r\nmaxmemory_policy:volatile-lru\r\n", "set it to noeviction"},
 	} {
-		err := judge(tc.info)
+		err := judge(infoOf(tc.info))
 		if tc.want == "" {
 			require.NoError(t, err)
 		} else {

@@ -47,7 +47,10 @@ func (s *writer) run() {
 		}
 		ops, err := s.settle(ops, overdue || closed)
 		if err == nil {
-			err = s.send(ctx, ops)
+			retries := s.link.retries.Load()
+			if err = s.send(ctx, ops); s.link.retries.Load() != retries {
+				frontier.Signal(s.member.stir) // it finds out whether another server answers now
+			}
 		}
 		if err == nil && closed {
 			err = s.leave(ctx)
@@ -128,21 +131,15 @@ const (
 	giveMost = 64
 )
 
-// each runs a batch, and calls take with each reply, which must have at least that many parts.
-func (s *writer) each(ctx context.Context, b *batch, parts int, take func(ops []op, reply []message) error) error {
-	if err := s.link.run(ctx, b.calls); err != nil {
-		return err
-	}
+// each runs a batch, and calls take with each reply.
+func (s *writer) each(ctx context.Context, b *batch, take func(ops []op, reply []message) error) error {
+	err := s.link.run(ctx, b.calls)
 	for i, c := range b.calls {
-		reply, err := c.parts(parts)
-		if err == nil {
-			err = take(b.ops[i], reply)
-		}
-		if err != nil {
-			return err
+		if err = cmp.Or(err, c.err); err == nil {
+			err = take(b.ops[i], c.reply)
 		}
 	}
-	return nil
+	return err
 }
 
 func decimal[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
@@ -152,12 +149,7 @@ func millis(d time.Duration) string { return decimal(d.Milliseconds()) }
 // put adds URLs, and the seeds among them to the seeds of the job.
 func (s *writer) put(ctx context.Context, ops []op) error {
 	seeds := &call{script: scriptSeeds, keys: []string{s.key("seeds")}}
-	var numbers []int64 // numbers of the calls
-	b := batch{script: scriptAdd, most: addMost, head: func(session ...string) []string {
-		s.request++
-		numbers = append(numbers, s.request)
-		return s.args(session[0], s.worker, decimal(s.request))
-	}}
+	b := batch{script: scriptAdd, most: addMost, head: s.args}
 	for _, o := range ops {
 		if o.seed != "" {
 			seeds.args = append(seeds.args, o.seed, decimal(int(o.hops)))
@@ -174,7 +166,7 @@ func (s *writer) put(ctx context.Context, ops []op) error {
 	if err := s.link.run(ctx, b.calls); err != nil {
 		return err
 	}
-	full, lost := false, 0
+	full := false
 	for i, c := range b.calls {
 		if errors.Is(c.err, errMemory) {
 			full = true
@@ -184,16 +176,12 @@ func (s *writer) put(ctx context.Context, ops []op) error {
 			s.counts.dropped.Add(int64(len(b.ops[i])))
 			continue
 		}
-		reply, err := c.parts(5)
-		if err != nil {
-			return err
+		if c.err != nil {
+			return c.err
 		}
-		if s.added(reply, b.ops[i], numbers[i]) {
-			lost++
-		}
+		s.added(c.reply, b.ops[i])
 	}
 	s.noteFull(full)
-	s.seen.noteLost(lost)
 	return nil
 }
 
@@ -210,8 +198,8 @@ func (s *writer) noteFull(full bool) {
 	}
 }
 
-// added processes the reply about added URLs, and reports whether the partition has lost earlier ones.
-func (s *writer) added(reply []message, ops []op, serial int64) (lost bool) {
+// added processes the reply about added URLs.
+func (s *writer) added(reply []message, ops []op) {
 	fresh, refused := number(reply[0]), list(reply[1])
 	s.counts.added.Add(fresh)
 	s.counts.refused.Add(int64(len(refused)))
@@ -222,7 +210,6 @@ func (s *writer) added(reply []message, ops []op, serial int64) (lost bool) {
 		}
 	}
 	p := s.job.partitionOf(ops[0].host)
-	lost = s.seen.acknowledged(p, number(reply[4]), serial)
 	grown, ready := list(reply[2]), number(reply[3]) == 1
 	if ready {
 		s.hints[p] = true
@@ -235,7 +222,6 @@ func (s *writer) added(reply []message, ops []op, serial int64) (lost bool) {
 			}
 		})
 	}
-	return lost
 }
 
 func (s *writer) finish(ctx context.Context, ops []op) error {
@@ -247,7 +233,7 @@ func (s *writer) finish(ctx context.Context, ops []op) error {
 		}
 		b.add(o.held.part, o.held.session, o, what, o.held.name, decimal(o.held.token), decimal(s.seq(o.id)), o.text)
 	}
-	return s.each(ctx, &b, 3, func(ops []op, reply []message) error {
+	return s.each(ctx, &b, func(ops []op, reply []message) error {
 		s.counts.done.Add(number(reply[0]))
 		for _, stale := range list(reply[1]) {
 			if i := slices.IndexFunc(ops, func(o op) bool { return o.held.name == text(stale) }); i >= 0 {
@@ -266,7 +252,7 @@ func (s *writer) give(ctx context.Context, ops []op) error {
 	for _, o := range ops {
 		b.add(o.held.part, o.held.session, o, o.held.name, decimal(o.held.token), decimal(o.n), o.text)
 	}
-	return s.each(ctx, &b, 0, func(ops []op, _ []message) error {
+	return s.each(ctx, &b, func(ops []op, _ []message) error {
 		for _, o := range ops {
 			s.leases.gave(o.held)
 		}
@@ -287,7 +273,7 @@ func (s *writer) load(ctx context.Context, ops []op) error {
 		s.request++
 		b.add(o.held.part, o.held.session, o, o.held.name, decimal(o.held.token), decimal(o.n), decimal(s.request))
 	}
-	return s.each(ctx, &b, 2, func(ops []op, reply []message) error {
+	return s.each(ctx, &b, func(ops []op, reply []message) error {
 		s.leases.heard(ops[0].held.part, list(reply[1]))
 		replies := list(reply[0])
 		if len(replies) < len(ops) {
@@ -374,14 +360,13 @@ func (s *writer) ask(ctx context.Context, parts []*part, n int, a *frontier.Answ
 		}
 	}
 	for i, c := range calls {
-		reply, err := c.parts(4)
-		if err != nil {
-			return err
+		if c.err != nil {
+			return c.err
 		}
-		earlier(&a.Next, reply[1])
-		earlier(&a.Due, reply[3])
+		earlier(&a.Next, c.reply[1])
+		earlier(&a.Due, c.reply[3])
 		before := len(a.Hosts)
-		s.leases.granted(parts[i], sessions[i], sent, list(reply[0]), a)
+		s.leases.granted(parts[i], sessions[i], sent, list(c.reply[0]), a)
 		if len(a.Hosts)-before >= quota {
 			s.hints[parts[i].index] = true // there may be more hosts
 		}
@@ -417,10 +402,7 @@ func (s *writer) draw(ctx context.Context, n int64) error {
 		s.request++
 		c := &call{script: scriptDraw, keys: []string{s.key("job"), s.key("drawn")}, args: s.args(
 			s.worker, decimal(s.request), maxPages, decimal(s.cfg.MaxPages), decimal(n), decimal(back))}
-		if err := s.link.run(ctx, []*call{c}); err != nil {
-			return err
-		}
-		reply, err := c.parts(2)
+		reply, err := s.link.one(ctx, c)
 		if err != nil {
 			return err
 		}
@@ -450,9 +432,6 @@ func (s *writer) leave(ctx context.Context) error {
 	s.member.pages.yield(0)
 	if err := s.draw(ctx, 0); err != nil {
 		return fmt.Errorf("give back what was drawn: %w", err)
-	}
-	if err := s.seen.dropMarks(ctx); err != nil {
-		return fmt.Errorf("leave the job: %w", err)
 	}
 	return s.member.part(ctx)
 }

@@ -1,31 +1,21 @@
--- acquire gives hosts that are due to a session, after it has taken back those of a session
--- that has ended without giving them back.
+-- acquire gives hosts that are due to a session. First it returns hosts of a session that has ended.
 --
--- ARGV[3] is the session, [4] its time to live, [5] how many hosts at most, [6] the number of
--- the request, by which a repeated one gets what the first got, and [7] how many hosts the process
--- has in all, for others to know whether to give some if it gets none. The reply: the hosts, each with its token, URLs
--- queued and known, and what is remembered; how long until the next is due, or may come back (-1: none
--- waits); the sessions there are; and how long until the first is due that nobody has (-1: none waits).
+-- ARGV[3] is the session, [4] its time to live, [5] the most hosts, [6] the number of the request, and [7] how many
+-- hosts the process has. A repeated request gets the same hosts again. If the session gets none, other processes learn
+-- from [7] whether to give some. The reply: the hosts, each with its token, its numbers of queued and known URLs, and
+-- its host memory; the time until the next host is due or may return (-1: none waits); the number of other sessions;
+-- and the time until the first host is due that no session has (-1: none waits).
 local session, ttl, n, request, has = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local sessions, ready, own = root .. 'w', root .. 'ready', root .. 'o:' .. session
 
-local ended = call('ZRANGEBYSCORE', sessions, '-inf', '(' .. string.format('%d', now), 'WITHSCORES', 'LIMIT', 0, 1)
+local ended = call('ZRANGEBYSCORE', sessions, '-inf', '(' .. int(now), 'WITHSCORES', 'LIMIT', 0, 1)
 if ended[1] and ended[1] ~= session then
-  local theirs, expiry = root .. 'o:' .. ended[1], tonumber(ended[2])
-  local left = call('HKEYS', theirs)
-  for i = 1, math.min(#left, 64) do
-    if left[i] ~= '#' then
-      -- It may have been asked until its lease ended, and at what pace is remembered.
-      local gap = select(6, words(call('HGET', root .. 'h:' .. left[i], 'm') or ''))
-      give(left[i], expiry + tonumber(gap or '1000'))
-      call('HINCRBY', counters, 'reclaimed', 1)
-    end
-    call('HDEL', theirs, left[i])
-  end
-  if #left <= 64 then
-    call('ZREM', sessions, ended[1])
-    call('DEL', root .. 'i:' .. ended[1])
-  end
+  giveAll(ended[1], 64, function(name)
+    -- The process may have sent requests until its lease ended, at the remembered gap.
+    local gap = select(6, words(call('HGET', root .. 'h:' .. name, 'm') or ''))
+    give(name, tonumber(ended[2]) + tonumber(gap or '1000'))
+    call('HINCRBY', counters, 'reclaimed', 1)
+  end)
 end
 
 local granted = {}
@@ -59,17 +49,17 @@ end
 
 local others = call('ZCARD', sessions) - (call('ZSCORE', sessions, session) and 1 or 0)
 if #granted == 0 and others > 0 then
-  -- Who still wants some asks again by then. Of several it is told what the poorest has, for as long
-  -- after it has said so: or what one had at first would be told of it as long as anybody asks.
+  -- A process that still wants hosts asks again within the span. Of several, the least number of hosts is stored. It
+  -- is valid for one span; otherwise a number of the past would stay as long as anybody asks.
   local before, span = call('HMGET', counters, 'wants', 'poor'), math.min(ttl, 5000)
   local least, poor = tonumber(before[1] or has), tonumber(before[2] or '0')
   if poor > now and least < has then has = least else poor = now + span end
-  call('HSET', counters, 'want', string.format('%d', now + span), 'wants', has, 'poor', string.format('%d', poor))
+  call('HSET', counters, 'want', int(now + span), 'wants', has, 'poor', int(poor))
 end
 local first, wait = call('ZRANGE', ready, 0, 0, 'WITHSCORES'), -1
 if first[2] then wait = math.max(0, tonumber(first[2]) - now) end
 local due = wait
--- The hosts of a session that ends come back then, if nobody renews it.
+-- The hosts of a session return when it ends without having been renewed.
 local ends = call('ZRANGE', sessions, 0, 1, 'WITHSCORES')
 for i = 1, #ends, 2 do
   local left = tonumber(ends[i + 1]) - now + 1

@@ -1,26 +1,22 @@
--- add queues URLs that no process has added before. It may be repeated: a URL that is known
--- is passed over.
+-- add queues URLs that no process has added before. It may be repeated: it skips known URLs.
 --
--- ARGV[3] is the session of who adds, [4] the process and [5] the number of its call; then for
--- each URL its host, its fingerprint (decimal, 63 bits), its rank, its budget and its item. A
--- budget is a number and a bound of the URLs that its host has of it, zero for one that counts
--- without a bound; empty for none. The reply: how many were new; the positions of those that a
--- bound of their host has refused; then the hosts of the session that got some, each with how
--- many; whether a host is ready that was not; and the number of the process's call before, which
--- is lower than that was if this server never heard of it.
-local session, mark = ARGV[3], root .. 'a:' .. ARGV[4]
-local before = tonumber(call('GET', mark) or '0')
+-- ARGV[3] is the session of the process that adds. For each URL follow its host, its fingerprint (decimal, 63 bits),
+-- its rank, its budget and its item. A budget is its number and the bound of the host's URLs in it; a bound of zero
+-- means that the URL counts but is not bounded, and an empty text that the URL has no budget. The reply: how many URLs
+-- were new; the positions of those that a bound of their host has refused; the hosts of the session that got URLs, each
+-- with their number; and whether a host is ready that was not.
+local session = ARGV[3]
 local c = call('HMGET', counters, 'seq', 'count', 'level', 'split', 'max')
 local seq, count, level, split, max = tonumber(c[1]), tonumber(c[2]), tonumber(c[3]), tonumber(c[4]), tonumber(c[5])
 
--- low is a fingerprint modulo 2^bits, up to 22 of them: its number is no double.
+-- low returns a fingerprint modulo 2^bits, for at most 22 bits. A double cannot hold the whole fingerprint.
 local function low(fp, bits)
   local m, cut = 2 ^ bits, #fp - 9
   if cut <= 0 then return tonumber(fp) % m end
   return (tonumber(string.sub(fp, 1, cut)) % m * 1000000000 + tonumber(string.sub(fp, cut + 1))) % m
 end
 
-local function bucket(i) return root .. 's:' .. string.format('%d', i) end
+local function bucket(i) return root .. 's:' .. int(i) end
 
 local function bucketOf(fp)
   local i = low(fp, level)
@@ -28,9 +24,8 @@ local function bucketOf(fp)
   return bucket(i)
 end
 
--- grow is one step of linear hashing (Litwin, 1980): the bucket that is next is cut in two,
--- so that buckets hold 208 to 416 fingerprints, and hardly ever the 512 beyond which the
--- server would store them seven times as large.
+-- grow does one step of linear hashing (Litwin, 1980): it splits the next bucket. So buckets hold 208 to 416
+-- fingerprints, and hardly ever 512; beyond 512 the server would store them in seven times the memory.
 local function grow()
   if count <= 208 * (2 ^ level + split) or level >= 21 then return end
   local from, to = bucket(split), bucket(split + 2 ^ level)
@@ -68,11 +63,11 @@ local function offer(i, name, fp, rank, limit, item)
     spent = tonumber(most) > 0 and s.budgets[budget] >= tonumber(most)
   end
   if (spent or page and s.pages >= max) and call('SISMEMBER', b, fp) == 0 then
-    refused[#refused + 1] = (i - 6) / 5
+    refused[#refused + 1] = (i - 4) / 5
   elseif call('SADD', b, fp) == 1 then
     count, seq, added = count + 1, seq + 1, added + 1
     local used, changed = place(s.ranks, rank)
-    call('RPUSH', queue(name, used), string.format('%d', seq) .. ' ' .. item)
+    call('RPUSH', queue(name, used), int(seq) .. ' ' .. item)
     if budget then
       s.budgets[budget] = s.budgets[budget] + 1
       call('HSET', root .. 'h:' .. name, budget, s.budgets[budget])
@@ -84,7 +79,7 @@ local function offer(i, name, fp, rank, limit, item)
   end
 end
 
-for i = 6, #ARGV, 5 do
+for i = 4, #ARGV, 5 do
   offer(i, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4])
 end
 
@@ -107,9 +102,8 @@ for _, name in ipairs(order) do
   end
 end
 if added > 0 then
-  call('HSET', counters, 'seq', string.format('%d', seq), 'count', string.format('%d', count), 'level', level, 'split', split)
+  call('HSET', counters, 'seq', int(seq), 'count', int(count), 'level', level, 'split', split)
   call('HINCRBY', counters, 'added', added)
 end
 if #refused > 0 then call('HINCRBY', counters, 'refused', #refused) end
-call('SET', mark, string.format('%d', math.max(before, tonumber(ARGV[5]))), 'PX', day)
-return { added, refused, grown, isReady, before }
+return { added, refused, grown, isReady }

@@ -1,9 +1,8 @@
--- load hands out the next URLs of hosts to the session that owns them.
+-- load hands out the next URLs of hosts to the session that has the hosts.
 --
--- ARGV[3] is the session; then for each host its name, its token, how many URLs, and the number of
--- the request, by which a repeated one gets what the first got. The reply: for each host
--- how many are left behind them (-1: the token is stale) and the items, each behind its rank;
--- and the news.
+-- ARGV[3] is the session. For each host follow its name, its token, the most URLs, and the number of the request. A
+-- repeated request gets the same URLs again. The reply: for each host how many URLs are left (-1: the token is stale)
+-- and the items, each behind its rank; and the news.
 local session, reply = ARGV[3], {}
 for i = 4, #ARGV, 4 do
   local name, token, n, request = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3]

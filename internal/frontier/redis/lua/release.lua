@@ -1,9 +1,8 @@
 -- release gives hosts back. It may be repeated.
 --
--- ARGV[3] is the session, and [4] whether it ends: then all that it has is given back, up to
--- 256 hosts at a time. Then for each host its name, its token, for how many milliseconds it
--- is not to be asked, and what was learned. The reply: how many hosts were given back, and
--- how many the session has still.
+-- ARGV[3] is the session, and [4] is 1 if the session ends: then all its hosts are given back, at most 256 per call. For
+-- each host follow its name, its token, for how many milliseconds it must not be acquired, and its host memory. The
+-- reply: how many hosts were given back, and how many the session still has.
 local session, ends = ARGV[3], ARGV[4]
 local own, given = root .. 'o:' .. session, 0
 for i = 5, #ARGV, 4 do
@@ -19,17 +18,9 @@ for i = 5, #ARGV, 4 do
 end
 if given > 0 then call('HDEL', counters, 'want', 'wants') end
 if ends == '1' then
-  local left = call('HKEYS', own)
-  for i = 1, math.min(#left, 256) do
-    if left[i] ~= '#' then
-      give(left[i], now)
-      given = given + 1
-    end
-    call('HDEL', own, left[i])
-  end
-  if #left <= 256 then
-    call('ZREM', root .. 'w', session)
-    call('DEL', root .. 'i:' .. session)
-  end
+  giveAll(session, 256, function(name)
+    give(name, now)
+    given = given + 1
+  end)
 end
 return { given, call('HLEN', own) }

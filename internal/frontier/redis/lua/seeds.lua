@@ -1,5 +1,5 @@
--- seeds adds seeds to those of the job, KEYS[1], in their order. ARGV are for each its URL and
--- how many redirects led to it, which is kept in the lower eight bits of its number.
+-- seeds appends seeds to those of the job, KEYS[1]. ARGV is for each seed its URL and the number of redirects that led
+-- to it. The lower eight bits of a seed's number are those redirects.
 local last = redis.call('ZRANGE', KEYS[1], -1, -1, 'WITHSCORES')
 local n = math.floor(tonumber(last[2] or '0') / 256)
 for i = 1, #ARGV, 2 do

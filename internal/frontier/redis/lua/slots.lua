@@ -1,33 +1,27 @@
--- slots divides what the processes of a job may have out at a time. KEYS are the job and the
--- shares; ARGV the time (0: the server's), the job's id, the id of the process, how long its share
--- lasts in milliseconds, what all may have out together, what it may have out as long as it
--- has not heard the reply (its share, or what is out if that is more), and what it could use. The
--- reply: its share from then on.
+-- slots divides the requests that the processes of a job may have in flight. KEYS are the job and the shares. ARGV[3] is
+-- the process, [4] how long its share lasts in milliseconds, [5] how many requests all processes may have in flight, [6]
+-- how many the process may have until it gets the reply (its share, or what is in flight if that is more), and [7] how
+-- many it could use. The reply: its new share.
 --
--- What is booked of a process is never less than what it may have out: while its share shrinks
--- that is what it had, until it asks again and so has heard of it. What is booked of those whose
--- time has not ended never adds up to more than the plan.
+-- A process is booked with at least what it may have in flight: if its share becomes smaller, with the former share
+-- until it asks again, and so has got the reply. What is booked of all processes whose time has not ended never adds up
+-- to more than the plan.
 --
--- Each that can use so much is kept an equal part, and what nobody else can use goes to whoever
--- asks. If there is less than one for each they take turns: who has had one for a while lets go
--- of it, and what is free is for those who have waited longest.
-local now = tonumber(ARGV[1])
-if now == 0 then
-  local t = redis.call('TIME')
-  now = t[1] * 1000 + math.floor(t[2] / 1000)
-end
-if redis.call('HGET', KEYS[1], 'id') ~= ARGV[2] then return redis.error_reply('NOJOB the job is gone') end
+-- A process that can use it always gets an equal part, and in addition what no other process can use. If there is less
+-- than one request for each process, they take turns: a process that has had a share for a while loses it, and free
+-- ones go to the processes that have waited longest.
+if gone('id') then return gone('id') end
 local me, ttl, plan, held, want = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
-local turn, patience = 2000, 3000 -- milliseconds: of a turn, and for which one who waits is heard of
+local turn, patience = 2000, 3000 -- milliseconds: of a turn, and for which a waiting process counts without asking again
 
--- Of each: what is booked, until when, what it could use, its share, and since when it has one
--- or none.
-local all, others, mine = redis.call('HGETALL', KEYS[2]), {}, nil
+-- A field per process: what is booked, until when, how many it could use, its share, and since when it has a share or
+-- has none.
+local all, others, mine = call('HGETALL', KEYS[2]), {}, nil
 for i = 1, #all, 2 do
   local booked, till, wants, share, since = string.match(all[i + 1], '^(%d+) (%d+) (%d+) (%d+) (%d+)$')
   local o = booked and { id = all[i], booked = tonumber(booked), wants = tonumber(wants), share = tonumber(share), since = tonumber(since) }
   if not o or tonumber(till) <= now then
-    redis.call('HDEL', KEYS[2], all[i])
+    call('HDEL', KEYS[2], all[i])
   elseif o.id == me then
     mine = o
   else
@@ -35,7 +29,7 @@ for i = 1, #all, 2 do
   end
 end
 if want == 0 and held == 0 then
-  redis.call('HDEL', KEYS[2], me)
+  call('HDEL', KEYS[2], me)
   return { 0 }
 end
 
@@ -61,5 +55,5 @@ share = math.max(0, math.min(share, plan - taken))
 local booked = math.max(share, math.min(held, plan - taken))
 local since = now
 if mine and (mine.share > 0) == (share > 0) then since = mine.since end
-redis.call('HSET', KEYS[2], me, string.format('%d %d %d %d %d', booked, now + (booked > 0 and ttl or math.min(ttl, patience)), want, share, since))
+call('HSET', KEYS[2], me, string.format('%d %d %d %d %d', booked, now + (booked > 0 and ttl or math.min(ttl, patience)), want, share, since))
 return { share }
