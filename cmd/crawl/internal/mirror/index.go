@@ -105,6 +105,7 @@ func openIndex(dir string) (*index, error) {
 	for n := 1; ; n++ {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
+			x.resolve()
 			return x, nil
 		}
 		if err == nil {
@@ -120,7 +121,8 @@ func openIndex(dir string) (*index, error) {
 func (x *index) read(line []byte) (err error) {
 	var e struct {
 		entry
-		Shared bool `json:"shared"` // of earlier versions: such a URL is fetched again
+		Shared bool     `json:"shared"` // of earlier versions: File is that of another URL with the same bytes
+		Stale  []string `json:"stale"`  // of earlier versions: as of head
 	}
 	var h head
 	if bytes.HasPrefix(line, []byte(`{"format"`)) {
@@ -128,7 +130,8 @@ func (x *index) read(line []byte) (err error) {
 	} else if err = json.Unmarshal(line, &e); err == nil {
 		e.u, err = canonical.Parse(e.URL)
 	}
-	for _, file := range append(h.Stale, e.File) {
+	stale := append(h.Stale, e.Stale...)
+	for _, file := range append(stale, e.File) {
 		if file != "" && !filepath.IsLocal(filepath.FromSlash(file)) {
 			err = fmt.Errorf("%q is not in the copy", file)
 		}
@@ -139,15 +142,31 @@ func (x *index) read(line []byte) (err error) {
 		err = fmt.Errorf("it is of another version of the program (%d)", h.Format)
 	case e.URL == "":
 		x.head = h
-		for _, file := range h.Stale {
-			x.stale[file] = true
-		}
 	case e.Size < 0 || e.At < 0:
 		err = fmt.Errorf("%s has a negative size or place", e.URL)
-	case !e.Shared:
+	case e.Shared:
+		e.Redirect = ofFile + e.File
+		e.forget()
+		fallthrough
+	default:
 		x.set(&e.entry)
 	}
+	for _, file := range stale {
+		x.stale[file] = true
+	}
 	return err
+}
+
+// ofFile precedes a file in Redirect until the URL of that file is known.
+const ofFile = "file:"
+
+// resolve replaces files in Redirect by their URLs.
+func (x *index) resolve() {
+	for _, e := range x.entries {
+		if file, ok := strings.CutPrefix(e.Redirect, ofFile); ok {
+			e.Redirect = x.claims[folded(file)]
+		}
+	}
 }
 
 // set makes e the entry of its URL.

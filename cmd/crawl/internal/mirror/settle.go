@@ -8,6 +8,7 @@ import (
 	"html"
 	"io/fs"
 	"maps"
+	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -50,15 +51,35 @@ func (m *Mirror) settle(ctx context.Context) error {
 	return os.RemoveAll(m.path(stateDir, "state"))
 }
 
-// dropGone drops what the hosts no longer have and what no link leads to. For a URL that redirects now it drops the
-// earlier copy.
+// gone reports whether a URL is one that the host no longer has, or that no link leads to.
+func (m *Mirror) gone(e *entry) bool {
+	return e.Round != m.round || e.Status == http.StatusNotFound || e.Status == http.StatusGone
+}
+
+// dropGone drops what is gone. For a URL that redirects now it drops the earlier copy. If another URL has its page from
+// one that is gone, the page stays as that of the other URL.
 func (m *Mirror) dropGone() {
 	x := m.index
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, e := range x.entries {
-		switch reached := e.Round == m.round; {
-		case !reached || e.Status == 404 || e.Status == 410:
+	heirs := make(map[string]string)
+	for _, e := range x.all() {
+		owner := x.get(e.Redirect)
+		if e.File != "" || e.Status/100 == 3 || m.gone(e) {
+			continue
+		}
+		if next := *e; heirs[e.Redirect] != "" {
+			next.Redirect = heirs[e.Redirect]
+			x.set(&next)
+		} else if owner.File != "" && m.gone(&owner) {
+			heirs[owner.URL] = e.URL
+			next = owner
+			next.URL, next.u, next.Round, next.Status, next.ETag, next.Modified, next.Change = e.URL, e.u, e.Round, e.Status, "", "", ""
+			x.drop(&owner)
+			x.set(&next)
+		}
+	}
+	for _, e := range x.all() {
+		switch {
+		case m.gone(e):
 			x.drop(e)
 		case e.Redirect != "" && e.File != "":
 			without := *e

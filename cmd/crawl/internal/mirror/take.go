@@ -200,9 +200,6 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 		if _, fragment, _ := strings.Cut(p.Header.Get("Location"), "#"); fragment != "" {
 			e.Redirect += rewrite.Fragment("#" + fragment)
 		}
-		if p.Meta(metaChain) != "" { // a part: its target may be outside the scope
-			m.part(p, canonical.Restore(p.RedirectTo), p.Meta(metaAs), p.Meta(metaGuess) != "")
-		}
 	case p.Err != nil:
 		e.Err = p.Err.Error()
 	case p.Status == http.StatusNotFound || p.Status == http.StatusGone:
@@ -211,6 +208,13 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 		}
 	}
 	m.fail(m.index.put(&e))
+	switch to, err := canonical.Parse(e.Redirect); {
+	case err != nil:
+	case p.Meta(metaChain) != "": // the target of a part may be outside the scope
+		m.part(p, to, p.Meta(metaAs), p.Meta(metaGuess) != "")
+	case p.RedirectTo == "": // it failed, and the copy keeps what it led to
+		m.ask(p, to)
+	}
 	if e.File != "" && e.Redirect == "" && e.packed() && (!m.o.Delete || e.Change != changeGone) { // it needs its parts
 		m.followKept(p, &e)
 	}

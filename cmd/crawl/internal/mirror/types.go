@@ -102,13 +102,12 @@ func typeOf(said, ext string, first []byte) string {
 	kind, _, _ := strings.Cut(sniffed, "/")
 	byName := typeByExtension(ext, sniffed)
 	switch said {
-	case "", "unknown/unknown", "application/unknown", "*/*", "application/octet-stream", "binary/octet-stream":
+	case "application/octet-stream", "binary/octet-stream": // browsers store that under its own name
+		return typeByExtension(ext, said)
+	case "", "unknown/unknown", "application/unknown", "*/*":
 		vague := sniffed == "text/plain" || sniffed == "text/xml" || sniffed == "application/octet-stream"
-		switch isPage := kindOf(byName, rewrite.Opaque) == rewrite.HTML; {
-		case vague && !isPage:
+		if vague && kindOf(byName, rewrite.Opaque) != rewrite.HTML {
 			return byName
-		case strings.HasSuffix(said, "octet-stream") && (!isPage || sniffed != "text/html"):
-			return typeByExtension(ext, said)
 		}
 		return sniffed
 	case "text/html", "application/xhtml+xml":

@@ -97,10 +97,11 @@ type quoting uint8
 
 const (
 	plain     quoting = iota
-	inSet             // in a srcset, where commas end a reference
+	inSet             // in a srcset, where a reference does not end with a comma
 	specifier         // in a module, where a relative reference begins with a dot
-	absolute          // absolute in the document: unchanged if the copy does not have it
 	asked             // only requested, never written
+
+	absolute quoting = 1 << 2 // also: absolute in the document, and unchanged if the copy does not have it
 )
 
 // Read finds the places of d. The body of d must not change while the places are used.
@@ -179,7 +180,7 @@ func (w *Writer) Write(of canonical.URL, p *Places, local func(url, fragment str
 			case o.local != "" && at.Role != Outside:
 				w.had[i] = at.Role == Part || at.Role == Frame
 				w.edits = append(w.edits, edit{at.from, at.to, at.written(o.local)})
-			case o.absolute != "" && at.Role != Guess && at.in != absolute:
+			case o.absolute != "" && at.Role != Guess && at.in&absolute == 0:
 				w.edits = append(w.edits, edit{at.from, at.to, at.written(o.absolute)})
 			}
 		}
@@ -239,10 +240,10 @@ func (w *Writer) apply(s []byte) []byte {
 
 // written returns a reference, which has no quotes, blanks or brackets, as its place requires it.
 func (at *place) written(ref string) string {
-	switch {
-	case at.in == inSet:
-		ref = strings.ReplaceAll(ref, ",", "%2C")
-	case at.in == specifier && !strings.HasPrefix(ref, ".") && !strings.Contains(ref, "://"):
+	switch in := at.in &^ absolute; {
+	case in == inSet && strings.HasSuffix(ref, ","):
+		ref = ref[:len(ref)-1] + "%2C"
+	case in == specifier && !strings.HasPrefix(ref, ".") && !strings.Contains(ref, "://"):
 		ref = "./" + ref
 	}
 	for range at.depth {

@@ -17,7 +17,7 @@ func have(url, fragment string) (string, bool) {
 	if !ok || strings.Contains(path, "gone") {
 		return "", false
 	}
-	return "L/" + strings.NewReplacer("?", "@", "&", "%26").Replace(path) + fragment, true
+	return "L/" + strings.NewReplacer("?", "@", "&", "%26", ",", "%2C").Replace(path) + fragment, true
 }
 
 // common is what all documents of these tests may share, since they are in one directory.
@@ -70,6 +70,7 @@ func TestHTML(t *testing.T) {
 		{"two bases", `<base href="/b/"><base href="/c/"><a href="x">`, `<base href=""><base href=""><a href="L/b/x">`},
 		{"srcset", `<img srcset="a,b.png 1x, data:image/png;base64,AA 2x,, /c.png 480w">`, `<img srcset="L/a/a%2Cb.png 1x, data:image/png;base64,AA 2x,, L/c.png 480w">`},
 		{"srcset not had", `<img srcset="gone.png, b.png 2x">`, `<img srcset="http://h/a/gone.png, L/a/b.png 2x">`},
+		{"srcset not had, absolute", `<img srcset="http://x/a,b.png?c&amp;d 1x, http://x 2x, //x/e,f 3x, http://h/a/i 4x">`, `<img srcset="http://x/a,b.png?c&amp;d 1x, http://x 2x, http://x/e,f 3x, L/a/i 4x">`},
 		{"imagesrcset", `<link rel=preload as=image imagesrcset="a 1x">`, `<link rel=preload as=image imagesrcset="L/a/a 1x">`},
 		{"media", `<video poster=p><source src=v><track src=t></video><audio src=s>`, `<video poster=L/a/p><source src=L/a/v><track src=L/a/t></video><audio src=L/a/s>`},
 		{"frames", `<iframe src=f srcdoc="<img src=&quot;i&quot;>"></iframe><object data=o></object><embed src=e><frame src=g>`, `<iframe src=L/a/f srcdoc="<img src=&quot;L/a/i&quot;>"></iframe><object data=L/a/o></object><embed src=L/a/e><frame src=L/a/g>`},

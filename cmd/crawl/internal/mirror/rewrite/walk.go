@@ -99,8 +99,8 @@ func (w *walker) link(ref []byte, from, to int, l Link, in quoting) {
 	if w.late = true; w.base.IsZero() && (len(l.Ref) == 0 || l.Ref[0] == '#') {
 		return
 	}
-	if in == plain && hasScheme(l.Ref) {
-		in = absolute
+	if hasScheme(l.Ref) {
+		in |= absolute
 	}
 	if !w.base.IsZero() || w.enc != nil && !extract.IsASCII(l.Ref) {
 		if len(l.Ref) == 0 && l.Role != Page { // an empty reference names no part

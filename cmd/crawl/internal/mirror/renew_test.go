@@ -1,0 +1,111 @@
+package mirror
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// With --delete, a page stays if one of its two URLs is gone, and so does what a failed redirect led to.
+func TestDeleteKeepsWhatOthersNeed(t *testing.T) {
+	const twice = `<a href="/d/index.html">twice</a>`
+	for _, tc := range []struct {
+		name  string
+		links string
+		set   map[string]answer
+		stays bool
+	}{
+		{"nothing links to the first URL", `<a href="/d/index.html">i</a>`, nil, true},
+		{"the first URL is gone", `<a href="/d/">d</a><a href="/d/index.html">i</a>`, map[string]answer{"/d/": {}}, true},
+		{"the other one fails", `<a href="/d/index.html">i</a>`, map[string]answer{"/d/index.html": {status: 400}}, true},
+		{"both are gone", `<a href="/d/index.html">i</a>`, map[string]answer{"/d/index.html": {}, "/d/": {}}, false},
+		{"nothing links to either", "", nil, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newSite(t, map[string]answer{"/": page(`<a href="/d/">d</a><a href="/go">g</a>`), "/d/": page(twice), "/d/index.html": page(twice), "/go": {status: 302, location: "/to"}, "/to": page("to")})
+			dir := t.TempDir()
+			o := Options{Dir: dir, Seeds: []string{s.URL + "/"}}
+			mirror(t, o)
+			s.set("/", page(tc.links+`<a href="/go">g</a>`))
+			s.set("/go", answer{status: 400})
+			for path, a := range tc.set {
+				s.set(path, a)
+			}
+			o.Delete = true
+			for range 2 {
+				require.True(t, mirror(t, o).Complete)
+				got := files(t, dir)
+				assert.Contains(t, got["index.html"], `<a href="to.html">g</a>`)
+				assert.Equal(t, "to", got["to.html"])
+				if tc.stays {
+					assert.Contains(t, got["index.html"], `<a href="d/index.html">i</a>`)
+				}
+				_, there := got["d/index.html"]
+				assert.Equal(t, tc.stays, there)
+			}
+		})
+	}
+}
+
+// A round that an earlier version of the program has left open is finished: pages with two URLs keep both, and files
+// that it would have removed are removed.
+func TestJournalOfBefore(t *testing.T) {
+	const twice = `<a href="/d/index.html">twice</a>`
+	s := newSite(t, map[string]answer{"/": page(`<a href="/d/">d</a><a href="/d/index.html">i</a>`), "/d/": page(twice), "/d/index.html": page(twice)})
+	dir := t.TempDir()
+	o := Options{Dir: dir, Seeds: []string{s.URL + "/"}}
+	mirror(t, o)
+	want := files(t, dir)
+	journal := filepath.Join(dir, stateDir, journalFile)
+	text, err := os.ReadFile(journal)
+	require.NoError(t, err)
+	file := filepath.ToSlash(filepath.Join(hostName(strings.TrimPrefix(s.URL, "http://")), "d", "index.html"))
+	stale := filepath.Join(dir, "127.0.0.1", "stale.html")
+	require.NoError(t, os.MkdirAll(filepath.Dir(stale), 0o755))
+	require.NoError(t, os.WriteFile(stale, nil, 0o600))
+	before := strings.Replace(string(text), `"seeds"`, `"open":true,"full":true,"seeds"`, 1)
+	before = regexp.MustCompile(`(?m)^(\{"u":"[^"]*/d/index.html").*$`).ReplaceAllString(before, `$1,"f":"`+file+`","shared":true,"t":"text/html","k":1,"n":33,"r":1,"s":200,"stale":["127.0.0.1/stale.html"]}`)
+	require.Contains(t, before, "shared")
+	require.NoError(t, os.WriteFile(journal, []byte(before), 0o600))
+	clear(s.asked)
+	require.True(t, mirror(t, o).Complete)
+	assert.Empty(t, s.asked, "everything was fetched")
+	assert.Equal(t, want, files(t, dir))
+	assert.NoFileExists(t, stale)
+
+	require.NoError(t, os.WriteFile(journal, []byte(strings.Replace(before, "127.0.0.1/stale", "../stale", 1)), 0o600))
+	_, err = tryMirror(t.Context(), o)
+	require.ErrorContains(t, err, "is not in the copy")
+}
+
+// The name and content of a file, and what the server says, decide its type.
+func TestTypeOf(t *testing.T) {
+	const html, text = "<!DOCTYPE html><p>x", "words"
+	for _, c := range []struct{ path, said, body, mediaType, name string }{
+		{"/x", "text/html", html, "text/html", "h/x.html"},
+		{"/x", "", html, "text/html", "h/x.html"},
+		{"/x.css", "", text, "text/css", "h/x.css"},
+		{"/x.html", "", text, "text/plain", "h/x.html.txt"},
+		{"/x", "text/html", pixel, "image/png", "h/x.png"},
+		{"/x", "application/octet-stream", html, "application/octet-stream", "h/x.bin"},
+		{"/x", "application/octet-stream", text, "application/octet-stream", "h/x.bin"},
+		{"/x.php", "application/octet-stream", html, "application/octet-stream", "h/x.php"},
+		{"/x.dat?v=1", "binary/octet-stream", html, "binary/octet-stream", "h/x@v=1.dat"},
+		{"/x.html", "application/octet-stream", html, "text/html", "h/x.html"},
+		{"/x.png", "application/octet-stream", pixel, "image/png", "h/x.png"},
+	} {
+		u, err := canonical.Parse("http://h" + c.path)
+		require.NoError(t, err)
+		ext := filepath.Ext(u.Parsed().Path)
+		got := typeOf(c.said, ext, []byte(c.body))
+		assert.Equal(t, c.mediaType, got, "%v", c)
+		assert.Equal(t, c.name, nameOf(u, got), "%v", c)
+	}
+}
