@@ -244,7 +244,9 @@ func BindAll[T any](models map[string]*Model, options func(name string) Options[
 		}
 		p, err := Bind(models[name], o)
 		if err == nil {
-			err = resilience.Register[T](r, name, p)
+			if err = resilience.Register[T](r, name, p); err != nil { // the registry closes only what it has taken
+				err = errors.Join(err, p.Close())
+			}
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", name, err), r.Close())

@@ -360,3 +360,18 @@ func TestNamedDocumentsWithProblems(t *testing.T) {
 	_, err := binder.BindAll[string](map[string]*binder.Model{"a": timeout(1), "b": load(t, `{"Fallback": {}}`)}, nil)
 	require.ErrorContains(t, err, "b: Fallback: a document cannot say")
 }
+
+// TestBindAllLeavesNothingOpen has policies without a name, which no registry takes, before others.
+func TestBindAllLeavesNothingOpen(t *testing.T) {
+	models := map[string]*binder.Model{"": load(t, `{"Retry": {}}`), "a": load(t, `{"Retry": {}}`)}
+	var made []*resilience.Retry[string]
+	_, err := binder.BindAll(models, func(string) binder.Options[string] {
+		return binder.SeeRetryForTest(binder.Options[string]{}, func(r *resilience.Retry[string]) { made = append(made, r) })
+	})
+	require.ErrorContains(t, err, "want a name")
+	require.NotEmpty(t, made)
+	for _, r := range made {
+		_, err := r.Execute(t.Context(), func(context.Context) (string, error) { return "", nil })
+		require.ErrorIs(t, err, resilience.ErrClosed)
+	}
+}
