@@ -1,13 +1,13 @@
 package admissiontest
 
 import (
-	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/admission"
 )
@@ -30,14 +30,10 @@ func (s *suite) keysApart() {
 	keys := hostileKeys()
 	for _, p := range []admission.Plan{Bucket("b", 2, 1e-3), Sliding("s", 2, time.Hour)} {
 		for i, key := range keys {
-			if got := s.admits(key, 2, p); got != 2 {
-				s.Errorf("%s: key %d, %q, was granted %d, want 2: another key counts for it", p.Name, i, key, got)
-			}
+			require.Equal(s, 2, s.admits(key, 2, p), "%s: another key counts for key %d, %q", p.Name, i, key)
 		}
 		for _, key := range keys {
-			if s.take(key, 1, p).Allowed {
-				s.Errorf("%s: key %q was granted a third time", p.Name, key)
-			}
+			require.False(s, s.take(key, 1, p).Allowed, "%s: key %q a third time", p.Name, key)
 		}
 	}
 }
@@ -50,9 +46,7 @@ func (s *suite) plansApart() {
 	}{
 		{"b.c", a}, {"c", ab}, {"b:c", a}, {".b.c", a}, {"a", ba}, {"a.b", a}, {"a", ab}, {"", ab}, {"b", a}, {"{b}", a}, {"", a},
 	} {
-		if got := s.admits(tc.key, 1, tc.plan); got != 1 {
-			s.Errorf("key %q of plan %s was granted %d, want 1", tc.key, tc.plan.Name, got)
-		}
+		require.Equal(s, 1, s.admits(tc.key, 1, tc.plan), "key %q of plan %s", tc.key, tc.plan.Name)
 	}
 }
 
@@ -62,21 +56,12 @@ func (s *suite) remove() {
 		s.take(key, 1, p, q)
 	}
 	s.removed("ann", p)
-	if !s.take("ann", 1, p).Allowed {
-		s.Error("what was removed still counts")
-	}
-	for _, tc := range []struct {
-		key  string
-		plan admission.Plan
-	}{{"ann", q}, {"bob", p}, {"bob", q}} {
-		if s.take(tc.key, 1, tc.plan).Allowed {
-			s.Errorf("%s of %s went with what was removed", tc.plan.Name, tc.key)
-		}
-	}
+	require.True(s, s.take("ann", 1, p).Allowed, "what was removed still counts")
+	require.False(s, s.take("ann", 1, q).Allowed, "it went with what was removed")
+	require.False(s, s.take("bob", 1, p).Allowed, "it went with what was removed")
+	require.False(s, s.take("bob", 1, q).Allowed, "it went with what was removed")
 	s.removed("bob", p, q)
-	if !s.take("bob", 1, p, q).Allowed {
-		s.Error("what was removed of two plans still counts")
-	}
+	require.True(s, s.take("bob", 1, p, q).Allowed, "what was removed of two plans still counts")
 	s.removed("nobody", p, q)
 	s.removed("bob")
 }
@@ -91,84 +76,62 @@ func (s *suite) keys() {
 	s.take("looks", 0, p)
 	s.take("other", 1, q)
 	got := map[string]bool{}
-	if err := s.repo.Keys(s.Context(), []admission.Plan{p}, func(key string) bool { got[key] = true; return true }); err != nil {
-		s.Fatalf("Keys = %v", err)
-	}
+	require.NoError(s, s.repo.Keys(s.Context(), []admission.Plan{p}, func(key string) bool { got[key] = true; return true }))
 	delete(got, "other") // a repository may yield it too
-	if !maps.Equal(got, want) {
-		s.Errorf("Keys = %v, want %v", got, want)
-	}
+	require.Equal(s, want, got)
 	n := 0
-	if err := s.repo.Keys(s.Context(), []admission.Plan{p}, func(string) bool { n++; return n < 2 }); err != nil || n != 2 {
-		s.Errorf("Keys went on to the %dth after false, %v", n, err)
-	}
+	require.NoError(s, s.repo.Keys(s.Context(), []admission.Plan{p}, func(string) bool { n++; return n < 2 }))
+	require.Equal(s, 2, n, "it goes on after false")
 }
 
 func (s *suite) removeWhere() {
 	p := Fixed("p", 1, time.Hour)
 	rules, err := admission.NewRuleSet(admission.RuleSetConfig{}, []admission.Plan{p}, []admission.Rule{}, nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	a, err := admission.New(admission.Config{Repository: s.repo, Rules: rules, Deadline: time.Minute})
-	if err != nil {
-		s.Fatal(err)
-	}
+	require.NoError(s, err)
 	n := s.opts.Keys - 1
 	for i := range n {
 		s.take(fmt.Sprintf("user:%d", i), 1, p)
 	}
 	s.take("host", 1, p)
-	users := func(key string) bool { return strings.HasPrefix(key, "user:") }
-	if removed, err := a.RemoveWhere(s.Context(), users); removed != n || err != nil {
-		s.Errorf("RemoveWhere = %d, %v, want %d", removed, err, n)
+	users := func(want int) {
+		removed, err := a.RemoveWhere(s.Context(), func(key string) bool { return strings.HasPrefix(key, "user:") })
+		require.NoError(s, err)
+		require.Equal(s, want, removed)
 	}
-	if !s.take("user:7", 1, p).Allowed || s.take("host", 1, p).Allowed {
-		s.Error("want user:7 to begin anew, and host not")
-	}
-	if removed, err := a.RemoveWhere(s.Context(), users); removed != 1 || err != nil {
-		s.Errorf("RemoveWhere = %d, %v, want 1: that came after", removed, err)
-	}
+	users(n)
+	require.True(s, s.take("user:7", 1, p).Allowed)
+	require.False(s, s.take("host", 1, p).Allowed)
+	users(1) // which came after
 }
 
 func (s *suite) removed(key string, plans ...admission.Plan) {
 	s.Helper()
-	if err := s.repo.Remove(s.Context(), key, plans); err != nil {
-		s.Errorf("Remove(%q, %v) = %v", key, names(plans), err)
-	}
+	require.NoError(s, s.repo.Remove(s.Context(), key, plans))
 }
 
 func (s *suite) together(plansOf func(i int) []admission.Plan) (granted int) {
 	var wg sync.WaitGroup
-	var allowed, failed atomic.Int64
+	var allowed atomic.Int64
 	gate := make(chan struct{})
 	for i := range s.opts.Goroutines {
 		wg.Go(func() {
 			plans := plansOf(i)
 			<-gate
-			r, err := s.repo.Take(s.Context(), "key", plans, 1)
-			switch {
-			case err != nil:
-				failed.Add(1)
-				s.Errorf("Take among %d at once = %v", s.opts.Goroutines, err)
-			case r.Allowed:
+			if Take(s, s.repo, "key", 1, plans...).Allowed {
 				allowed.Add(1)
 			}
 		})
 	}
 	close(gate)
 	wg.Wait()
-	if failed.Load() > 0 {
-		s.FailNow()
-	}
 	return int(allowed.Load())
 }
 
 func (s *suite) oneAtOnce() {
 	for _, p := range []admission.Plan{Bucket("b", 100, 1), Fixed("f", 100, 24*time.Hour), Sliding("s", 100, 24*time.Hour)} {
-		if got := s.together(func(int) []admission.Plan { return []admission.Plan{p} }); got != 100 {
-			s.Errorf("%s: %d of %d at once were granted, want 100", p.Name, got, s.opts.Goroutines)
-		}
+		require.Equal(s, 100, s.together(func(int) []admission.Plan { return []admission.Plan{p} }), p.Name)
 	}
 }
 
@@ -177,28 +140,18 @@ func (s *suite) oneAtOnce() {
 func (s *suite) threeAtOnce() {
 	p := []admission.Plan{Bucket("p", 130, 1e-3), Sliding("q", 100, 24*time.Hour), Fixed("r", 170, 24*time.Hour)}
 	orders := [][]admission.Plan{{p[0], p[1], p[2]}, {p[2], p[1], p[0]}, {p[1], p[2], p[0]}, {p[0], p[2], p[1]}}
-	if got := s.together(func(i int) []admission.Plan { return orders[i%len(orders)] }); got != 100 {
-		s.Errorf("%d of %d at once were granted, want 100", got, s.opts.Goroutines)
-	}
+	require.Equal(s, 100, s.together(func(i int) []admission.Plan { return orders[i%len(orders)] }))
 	for i, left := range []int64{30, 0, 70} {
-		if r := s.take("key", 0, p[i]); r.Remaining != left {
-			s.Errorf("%s has %d left, want %d", p[i].Name, r.Remaining, left)
-		}
+		require.Equal(s, left, s.take("key", 0, p[i]).Remaining, p[i].Name)
 	}
 }
 
 func (s *suite) closing() {
 	p := Bucket("b", 1, 1)
 	s.take("key", 1, p)
-	for range 2 {
-		if err := s.repo.Close(); err != nil {
-			s.Fatalf("Close = %v", err)
-		}
-	}
-	if r, err := s.repo.Take(s.Context(), "key", []admission.Plan{p}, 1); !errors.Is(err, admission.ErrClosed) {
-		s.Errorf("Take after Close = %+v, %v, want ErrClosed", r, err)
-	}
-	if err := s.repo.Remove(s.Context(), "key", []admission.Plan{p}); !errors.Is(err, admission.ErrClosed) {
-		s.Errorf("Remove after Close = %v, want ErrClosed", err)
-	}
+	require.NoError(s, s.repo.Close())
+	require.NoError(s, s.repo.Close())
+	_, err := s.repo.Take(s.Context(), "key", []admission.Plan{p}, 1)
+	require.ErrorIs(s, err, admission.ErrClosed)
+	require.ErrorIs(s, s.repo.Remove(s.Context(), "key", []admission.Plan{p}), admission.ErrClosed)
 }

@@ -2,9 +2,10 @@ package admissiontest
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/admission"
 )
@@ -115,14 +116,12 @@ func (s *suite) allOrNone() {
 	}
 	for range 20 {
 		s.clk.Move(123457 * time.Microsecond)
-		if r := s.compare("key", 1, first, second, third); r.Allowed || r.Plan != "third" {
-			s.Fatalf("Take of all three = %+v, want third to deny", r)
-		}
+		r := s.compare("key", 1, first, second, third)
+		require.False(s, r.Allowed)
+		require.Equal(s, "third", r.Plan)
 	}
 	for _, p := range []admission.Plan{first, second} {
-		if r := s.compare("key", 0, p); r.Remaining != 100 && r.Remaining != 98 {
-			s.Errorf("%s has %d of 100 left after two were charged, want 98 or, refilled, 100", p.Name, r.Remaining)
-		}
+		require.Contains(s, []int64{98, 100}, s.compare("key", 0, p).Remaining, "%s: two were charged, and may have refilled", p.Name)
 		s.compare("key", 7, p)
 	}
 }
@@ -131,26 +130,19 @@ func (s *suite) allOrNone() {
 func (s *suite) looking() {
 	p := Bucket("b", 3, 1)
 	for range 5 {
-		if r := s.compare("key", 0, p); !r.Allowed || r.Remaining != 3 || r.Reset != 0 {
-			s.Fatalf("Take(0) = %+v, want all 3 left", r)
-		}
+		require.Equal(s, admission.Result{Allowed: true, Limit: 3, Remaining: 3, Plan: "b"}, s.compare("key", 0, p))
 	}
 	s.compare("key", 3, p)
-	if r := s.compare("key", 0, p); !r.Allowed || r.Remaining != 0 || r.Reset != 3*time.Second {
-		s.Errorf("Take(0) of an empty bucket = %+v, want it allowed with 0 left, full in 3s", r)
-	}
+	require.Equal(s, admission.Result{Allowed: true, Limit: 3, Reset: 3 * time.Second, Plan: "b"}, s.compare("key", 0, p))
 }
 
 func (s *suite) endedContext() {
 	p := Bucket("b", 1, 1)
 	ctx, cancel := context.WithCancel(s.Context())
 	cancel()
-	if r, err := s.repo.Take(ctx, "key", []admission.Plan{p}, 1); !errors.Is(err, context.Canceled) {
-		s.Errorf("Take with an ended context = %+v, %v, want context.Canceled", r, err)
-	}
-	if r := s.take("key", 1, p); !r.Allowed {
-		s.Errorf("Take = %+v: the one with the ended context was charged", r)
-	}
+	_, err := s.repo.Take(ctx, "key", []admission.Plan{p}, 1)
+	require.ErrorIs(s, err, context.Canceled)
+	require.True(s, s.take("key", 1, p).Allowed, "the one with the ended context was charged")
 }
 
 // littleBack moves the clock back by less than a plan remembers, and to before the beginning of the window. Nothing may
@@ -170,20 +162,16 @@ func (s *suite) littleBack() {
 		granted := s.admits(key, 10, tc.plan)
 		for range 10 {
 			s.clk.Move(-2 * time.Second)
-			if r := s.take(key, 1, tc.plan); r.Allowed || r.Wait != tc.wait {
-				s.Errorf("%s: Take with the clock 2s back = %+v, want a wait of %v", key, r, tc.wait)
-			}
+			r := s.take(key, 1, tc.plan)
+			require.False(s, r.Allowed, key)
+			require.Equal(s, tc.wait, r.Wait, key)
 			granted += s.admits(key, 10, tc.plan)
 			s.clk.Move(2 * time.Second)
 			granted += s.admits(key, 10, tc.plan)
 		}
-		if granted != 10 {
-			s.Errorf("%s: %d granted while the clock went to and fro, want 10", key, granted)
-		}
+		require.Equal(s, 10, granted, "%s: while the clock went to and fro", key)
 		s.clk.Move(tc.wait - 2*time.Second)
-		if r := s.take(key, 1, tc.plan); !r.Allowed {
-			s.Errorf("%s: Take after the clock has caught up = %+v, want it allowed", key, r)
-		}
+		require.True(s, s.take(key, 1, tc.plan).Allowed, "%s: the clock has caught up", key)
 	}
 }
 
@@ -194,9 +182,7 @@ func (s *suite) farBack() {
 		s.clk.Set(start.AddDate(20, 0, 0))
 		s.admits(p.Name, 10, p)
 		s.clk.Set(start)
-		if got := s.admits(p.Name, 10, p); got != 10 {
-			s.Errorf("%s: %d granted after the clock was set back by 20 years, want 10", p.Name, got)
-		}
+		require.Equal(s, 10, s.admits(p.Name, 10, p), "%s: the clock was set back by 20 years", p.Name)
 	}
 }
 
@@ -206,9 +192,8 @@ func (s *suite) idle() {
 		s.clk.Set(start)
 		s.compare("key", min(p.Capacity, 2), p)
 		s.clk.Set(start.AddDate(200, 0, 0))
-		if r := s.compare("key", 1, p); !r.Allowed || p.Name != "vast" && r.Remaining != p.Capacity-1 {
-			s.Errorf("%s: Take after 200 years = %+v, want all but that one left", p.Name, r)
-		}
+		r := s.compare("key", 1, p)
+		require.True(s, r.Allowed && (p.Name == "vast" || r.Remaining == p.Capacity-1), "%s after 200 years: %+v", p.Name, r)
 	}
 }
 

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
 )
@@ -79,9 +82,7 @@ type suite struct {
 func (s *suite) take(key string, n int64, plans ...admission.Plan) admission.Result {
 	s.Helper()
 	r, err := s.repo.Take(s.Context(), key, plans, n)
-	if err != nil {
-		s.Fatalf("Take(%q, %v, %d) = %v", key, names(plans), n, err)
-	}
+	require.NoError(s, err)
 	return r
 }
 
@@ -91,7 +92,7 @@ func (s *suite) compare(key string, n int64, plans ...admission.Plan) admission.
 	now := s.clk.Now()
 	want := s.model.take(key, plans, admission.MicrosOf(now), n)
 	if got := s.take(key, n, plans...); got != want {
-		s.Fatalf("Take(%q, %v, %d) at %v =\n %+v, want\n %+v", key, names(plans), n, now.Sub(start), got, want)
+		s.Fatalf("Take(%q, %+v, %d) at %v =\n %+v, want\n %+v", key, plans, n, now.Sub(start), got, want)
 	}
 	return want
 }
@@ -106,39 +107,29 @@ func (s *suite) admits(key string, limit int, plans ...admission.Plan) int {
 	return limit + 1
 }
 
-func names(plans []admission.Plan) []string {
-	list := make([]string, len(plans))
-	for i := range plans {
-		list[i] = plans[i].Name
-	}
-	return list
-}
-
-type model map[string]map[string]account
+// model has the states of what keys have used of plans, which begin anew if a bucket becomes a window.
+type model map[account]admission.State
 
 type account struct {
-	window bool
-	state  admission.State
+	key, plan string
+	window    bool
 }
 
 func (m model) take(key string, plans []admission.Plan, now admission.Micros, n int64) admission.Result {
 	states := make([]admission.State, len(plans))
+	of := func(p *admission.Plan) account { return account{key, p.Name, p.Window != 0} }
 	for i := range plans {
-		a, ok := m[key][plans[i].Name]
-		if !ok || a.window != (plans[i].Window != 0) {
-			a.state = plans[i].Fresh(now)
+		var known bool
+		if states[i], known = m[of(&plans[i])]; !known {
+			states[i] = plans[i].Fresh(now)
 		}
-		states[i] = a.state
 	}
 	r := admission.TakeAll(states, plans, now, n)
-	if !r.Allowed || n == 0 {
-		return r
-	}
-	if m[key] == nil {
-		m[key] = map[string]account{}
-	}
 	for i := range plans {
-		m[key][plans[i].Name] = account{plans[i].Window != 0, states[i]}
+		if a := of(&plans[i]); r.Allowed && n > 0 {
+			delete(m, account{key, a.plan, !a.window})
+			m[a] = states[i]
+		}
 	}
 	return r
 }
@@ -162,9 +153,7 @@ func Sliding(name string, capacity int64, length time.Duration) admission.Plan {
 func Take(t testing.TB, r admission.Repository, key string, n int64, plans ...admission.Plan) admission.Result {
 	t.Helper()
 	res, err := r.Take(context.Background(), key, plans, n)
-	if err != nil {
-		t.Errorf("Take(%q, %v, %d) = %v", key, names(plans), n, err)
-	}
+	assert.NoError(t, err) //nolint:testifylint // require may not be called by another goroutine than the test's
 	return res
 }
 
