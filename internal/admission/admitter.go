@@ -65,8 +65,7 @@ type Request struct {
 	Tokens  int64    // how many tokens to charge, 0 or more. Zero only looks and charges nothing.
 	OnError OnError  // the decision if neither store nor fallback answers. Empty means Config.OnError.
 
-	set   *planSet // the set in which the names are looked up
-	whole []Plan   // the plans found there, each once
+	whole []Plan // the plans of these names, each once
 }
 
 // RuleStatistics counts the requests that a rule has decided, since the start or since a rule has this name. A request
@@ -96,8 +95,7 @@ type Statistics struct {
 // Admitter looks up plans, has the repository decide, and decides itself if that does not answer. It is safe for
 // concurrent use. While the repository is out of reach, it runs a goroutine, which Close ends.
 type Admitter struct {
-	cfg      Config // never changes after New
-	combos   combos
+	cfg      Config               // never changes after New
 	part     func(key string) int // of a key, if the repository has several parts; nil if it has one
 	standbys []standby            // one for each part
 	remote   bool                 // whether the repository may be out of reach
@@ -140,9 +138,6 @@ func New(cfg Config) (*Admitter, error) {
 		cfg.Clock = clock.System()
 	}
 	a := &Admitter{cfg: cfg, standbys: make([]standby, 1), remote: !immediate || cfg.Fallback != nil}
-	if cfg.Fallback != nil {
-		a.combos.share = cfg.Share
-	}
 	if r, ok := cfg.Repository.(interface {
 		Part(key string) (part, of int)
 	}); ok {
@@ -174,13 +169,10 @@ func (a *Admitter) Decide(ctx context.Context, req Request) (res Result, err err
 	case !req.OnError.valid():
 		return Result{}, fieldError("OnError", req.OnError, "set it to FailOpen or FailClosed")
 	}
-	req.Key, req.set = foldKey(req.Key), a.cfg.Rules.planSet()
-	plans, err := a.combos.of(req.set, req.Plans)
-	if err != nil {
-		return Result{}, err
+	req.Key = foldKey(req.Key)
+	if req.whole, err = a.cfg.Rules.planSet().list(req.Plans); err == nil {
+		err = a.decide(ctx, &req, &res)
 	}
-	req.whole = plans.whole
-	err = a.decide(ctx, &req, &res)
 	return res, err
 }
 
@@ -297,7 +289,8 @@ func (a *Admitter) remove(ctx context.Context, key string, plans []Plan) error {
 	if a.cfg.Fallback == nil {
 		return err
 	}
-	return errors.Join(err, a.cfg.Fallback.Remove(ctx, key, append(plans, a.owedOf(plans)...)))
+	a.forgive(key)
+	return errors.Join(err, a.cfg.Fallback.Remove(ctx, key, plans))
 }
 
 // Statistics returns the counts so far.

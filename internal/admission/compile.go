@@ -333,7 +333,6 @@ func (s *RuleSet) oneKey(name string) KeyFunc {
 }
 
 type terms struct {
-	set    *planSet      // the set in which the plans were found
 	plans  []Plan        // the plans that are charged, each once
 	limits []limitFields // what X-RateLimit-Limit and X-RateLimit-Policy say of each
 	policy string        // the value of RateLimit-Policy; empty if no plan can be told
@@ -348,17 +347,13 @@ func limitOf(tokens int64, window time.Duration) limitFields {
 }
 
 func (r *Rule) terms(set *planSet) *terms {
-	t := &terms{set: set}
+	t := &terms{}
+	t.plans, _ = set.list(r.Plans) // the plans of a checked rule exist
 	var told []header.Policy
-	for at, name := range r.Plans {
-		p, ok := set.plan(name)
-		if !ok || slices.Contains(r.Plans[:at], name) {
-			continue
-		}
+	for _, p := range t.plans {
 		tokens, window := p.PerWindow()
 		tokens, window = limit.Standing{Limit: tokens, Window: window}.PerWindow()
-		told = append(told, header.Policy{Name: name, Quota: tokens, Window: window})
-		t.plans = append(t.plans, p)
+		told = append(told, header.Policy{Name: p.Name, Quota: tokens, Window: window})
 		t.limits = append(t.limits, limitOf(tokens, window))
 	}
 	if r.Concurrency > 0 {

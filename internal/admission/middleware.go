@@ -266,10 +266,7 @@ func (v *verdict) patience() time.Duration {
 // because one after another would be slow with a store that is far away.
 func (v *verdict) charge(r *http.Request) error {
 	ctx, rule, a := r.Context(), v.rule, v.door.cfg.Admitter
-	req := Request{
-		Key: foldKey(v.key), Plans: rule.Plans, Tokens: rule.tokens(r), OnError: rule.OnError,
-		set: v.terms.set, whole: v.terms.plans,
-	}
+	req := Request{Key: foldKey(v.key), Tokens: rule.tokens(r), OnError: rule.OnError, whole: v.terms.plans}
 	if rule.line == nil || v.shadow {
 		return a.decide(ctx, &req, &v.res)
 	}

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -245,17 +246,23 @@ var ErrUnknownPlan = errors.New("unknown plan")
 // maxPlans bounds the plans of a set, and so the accounts of each key.
 const maxPlans = 10_000
 
-// planSet has settled plans in the order in which they were given, and their places by name. It never changes.
+// maxLists is how many lists of plans are kept. They come from rules, of which there are fewer.
+const maxLists = 1024
+
+// planSet has settled plans in the order in which they were given, and their places by name, which never change.
 type planSet struct {
 	plans []Plan
 	index map[string]int
+
+	mu    sync.RWMutex      // guards what follows
+	lists map[string][]Plan // by their names; so a decision allocates nothing
 }
 
 func newPlanSet(plans []Plan) (*planSet, error) {
 	if len(plans) > maxPlans {
 		return nil, fmt.Errorf("plans: there are %d: use no more than %d", len(plans), maxPlans)
 	}
-	set := &planSet{make([]Plan, 0, len(plans)), make(map[string]int, len(plans))}
+	set := &planSet{plans: make([]Plan, 0, len(plans)), index: make(map[string]int, len(plans)), lists: map[string][]Plan{}}
 	for i, p := range plans {
 		p, err := p.Settle()
 		if first, ok := set.index[p.Name]; ok && err == nil {
@@ -278,4 +285,40 @@ func (s *planSet) plan(name string) (p Plan, ok bool) {
 		p = s.plans[i]
 	}
 	return p, ok
+}
+
+// list returns the plans of these names, each once, in a slice that never changes: a store may keep it. Its error wraps
+// ErrUnknownPlan.
+func (s *planSet) list(names []string) (plans []Plan, err error) {
+	if len(names) == 1 {
+		if i, ok := s.index[names[0]]; ok {
+			return s.plans[i : i+1 : i+1], nil
+		}
+	}
+	var room [256]byte
+	key := room[:0]
+	for _, name := range names {
+		key = append(append(key, name...), ' ') // no plan's name contains a space
+	}
+	s.mu.RLock()
+	plans, ok := s.lists[string(key)]
+	s.mu.RUnlock()
+	if ok {
+		return plans, nil
+	}
+	for at, name := range names {
+		p, ok := s.plan(name)
+		if !ok {
+			return nil, unknown(name)
+		}
+		if !slices.Contains(names[:at], name) {
+			plans = append(plans, p)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.lists) < maxLists {
+		s.lists[string(key)] = plans
+	}
+	return plans, nil
 }

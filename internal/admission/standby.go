@@ -1,12 +1,12 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"maps"
 	"math"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,14 +29,13 @@ const (
 	// away within seconds.
 	chargers = 64
 
-	// maxCombos is how many combinations of plans are cached. They come from rules, of which there are fewer; further
-	// ones are made anew for each decision.
-	maxCombos = 1024
+	// maxOwed is how many accounts of a part of the store are charged when it is back: some megabytes. What the fallback
+	// grants of further ones is not charged.
+	maxOwed = 1 << 16
 )
 
-// standby has the fallback decide for the keys of one part of the store while that part is out of reach. The fallback
-// also keeps an account of what it granted, under plans made for this (see [Plan.owed]), so that when the store is back
-// it is charged what still counts of that.
+// standby has the fallback decide for the keys of one part of the store while that part is out of reach. When the part
+// is back, it is charged what still counts of what the fallback granted.
 type standby struct {
 	away atomic.Bool // set with mu held
 	miss atomic.Int32
@@ -46,6 +45,13 @@ type standby struct {
 	since   time.Time
 	decided int64 // decisions of the fallback since then
 	granted int64
+	owed    map[account]State // what the fallback granted and the store was not charged, as states of the account's plan; at most maxOwed
+}
+
+// account is what a key has used of a plan.
+type account struct {
+	key  string
+	plan Plan
 }
 
 // partOf returns the standby of a key. A repository of several parts has a method Part.
@@ -67,11 +73,9 @@ func (a *Admitter) answered(ctx context.Context, s *standby, req *Request, res *
 	if s.miss.Load() != 0 {
 		s.miss.Store(0)
 	}
-	if a.cfg.Fallback == nil || !res.Allowed || req.Tokens == 0 {
-		return
-	}
-	if plans, err := a.combos.of(req.set, req.Plans); err == nil { // err is nil: the plans were found before
-		_, _ = a.fallBack(ctx, req, &plans)
+	if a.cfg.Fallback != nil && res.Allowed && req.Tokens > 0 {
+		shares, tokens, _ := a.shares(req)
+		_, _ = a.cfg.Fallback.Take(ctx, req.Key, shares, tokens)
 	}
 }
 
@@ -86,7 +90,7 @@ func (a *Admitter) unanswered(ctx context.Context, s *standby, req *Request, res
 	}
 	switch {
 	case s.away.Load() && a.without(ctx, s, req, res):
-	case a.cfg.Fallback == nil || a.onError(req) == FailClosed || !undecided(err):
+	case a.cfg.Fallback == nil || a.onError(req.OnError) == FailClosed || !undecided(err):
 		*res = a.fail(&req.whole[0], req.OnError)
 	default:
 		a.timeouts.Add(1)
@@ -96,7 +100,7 @@ func (a *Admitter) unanswered(ctx context.Context, s *standby, req *Request, res
 
 // without decides while the store is out of reach. It returns false if the store is in reach again.
 func (a *Admitter) without(ctx context.Context, s *standby, req *Request, res *Result) (ok bool) {
-	if a.cfg.Fallback != nil && a.onError(req) != FailClosed && a.decideHere(ctx, s, req, res) {
+	if a.cfg.Fallback != nil && a.onError(req.OnError) != FailClosed && a.decideHere(ctx, s, req, res) {
 		return true
 	}
 	if ok = s.away.Load(); ok {
@@ -105,12 +109,7 @@ func (a *Admitter) without(ctx context.Context, s *standby, req *Request, res *R
 	return ok
 }
 
-func (a *Admitter) onError(req *Request) OnError {
-	if req.OnError == "" {
-		return a.cfg.OnError
-	}
-	return req.OnError
-}
+func (a *Admitter) onError(how OnError) OnError { return cmp.Or(how, a.cfg.OnError) }
 
 // keptOut returns a denial for want of an answer.
 func keptOut(p *Plan, why Reason) Result {
@@ -120,7 +119,7 @@ func keptOut(p *Plan, why Reason) Result {
 // fail decides when neither store nor fallback answers. If it allows, the Result has no remaining tokens, because their
 // number is not known.
 func (a *Admitter) fail(p *Plan, how OnError) Result {
-	if how == FailClosed || how == "" && a.cfg.OnError == FailClosed {
+	if a.onError(how) == FailClosed {
 		a.closed.Add(1)
 		return keptOut(p, ReasonFailClosed)
 	}
@@ -168,12 +167,16 @@ func (a *Admitter) settle(s *standby) (ok bool) {
 	s.mu.Lock()
 	debts := a.debtsLocked(s)
 	s.mu.Unlock()
-	if !a.chargeAll(debts) {
-		return false
-	}
+	debts = a.charge(debts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !a.chargeAll(a.debtsLocked(s)) {
+	if len(debts) == 0 {
+		debts = a.charge(a.debtsLocked(s))
+	}
+	for _, d := range debts {
+		a.oweLocked(s, d.account, d.n)
+	}
+	if len(debts) > 0 {
 		return false
 	}
 	s.away.Store(false)
@@ -183,79 +186,77 @@ func (a *Admitter) settle(s *standby) (ok bool) {
 	return true
 }
 
-// debt is a number of tokens of a plan that the fallback granted to a key and that the store has not been charged yet.
+// debt is a number of tokens that the fallback granted and that the store has not been charged yet.
 type debt struct {
-	key  string
-	plan Plan
-	n    int64
+	account
+	n int64
 }
 
-// owed returns the plan under which the fallback keeps what it granted of p. A bucket refills at this process's share
-// of the rate, since each process has an account of its own. No plan has such a name, because names contain no slash.
-func (p Plan) owed(share float64) Plan {
-	p.Name = "owed/" + p.Name
-	p.TokensPerSecond *= share
-	return p
+// owes returns the plan of an account of what is owed. A bucket refills at this process's share of the rate, since each
+// process has an account of its own.
+func (a *Admitter) owes(p Plan) *Plan {
+	p.TokensPerSecond *= a.cfg.Share
+	return &p
 }
 
-// debtsLocked removes what was granted from the fallback's accounts and returns it.
-func (a *Admitter) debtsLocked(s *standby) (debts []debt) {
-	plans, local := a.cfg.Rules.Plans(), a.cfg.Fallback
-	if local == nil {
-		return nil
+// oweLocked notes that n tokens were granted, or as many as the account holds.
+func (a *Admitter) oweLocked(s *standby, of account, n int64) {
+	p, now := a.owes(of.plan), a.now()
+	state, known := s.owed[of]
+	switch {
+	case !known && len(s.owed) >= maxOwed:
+		return
+	case !known:
+		state = p.Fresh(now)
 	}
-	owed := a.owedOf(plans)
-	_ = local.Keys(a.life, owed, func(key string) bool { // if the fallback fails, no debts are known
-		for i := range plans {
-			if a.partOf(key) != s {
-				return true
-			}
-			res, err := local.Take(a.life, key, owed[i:i+1], 0)
-			if n := res.Limit - res.Remaining; err == nil && n > 0 {
-				debts = append(debts, debt{key, plans[i], n})
-				_ = local.Remove(a.life, key, owed[i:i+1])
-			}
+	_, before := p.Take(state, now, 0)
+	state, _ = p.Take(state, now, min(n, before.Remaining))
+	if s.owed == nil {
+		s.owed = map[account]State{}
+	}
+	s.owed[of] = state
+}
+
+// debtsLocked removes what is owed and returns what still counts of it.
+func (a *Admitter) debtsLocked(s *standby) (debts []debt) {
+	for of, state := range s.owed {
+		if _, r := a.owes(of.plan).Take(state, a.now(), 0); r.Remaining < r.Limit {
+			debts = append(debts, debt{of, r.Limit - r.Remaining})
 		}
-		return true
-	})
+	}
+	s.owed = nil
 	return debts
 }
 
-func (a *Admitter) owedOf(plans []Plan) []Plan {
-	owed := make([]Plan, len(plans))
-	for i, p := range plans {
-		owed[i] = p.owed(a.cfg.Share)
-	}
-	return owed
+// forgive forgets what is owed for a key.
+func (a *Admitter) forgive(key string) {
+	s := a.partOf(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.owed, func(of account, _ State) bool { return of.key == key })
 }
 
-// owe notes that n tokens were granted, or as many as the account holds.
-func (a *Admitter) owe(key string, owed []Plan, n int64) {
-	for n > 0 {
-		res, err := a.cfg.Fallback.Take(a.life, key, owed, n)
-		if err != nil || res.Allowed {
-			return
-		}
-		n = min(n-1, res.Remaining)
-	}
-}
-
-// chargeAll charges debts, and notes again those that the store did not take.
-func (a *Admitter) chargeAll(debts []debt) (ok bool) {
+// charge charges debts until the store does not take one, and returns those that are left.
+func (a *Admitter) charge(debts []debt) (left []debt) {
+	paid := make([]bool, len(debts))
 	var failed atomic.Bool
 	var all errgroup.Group
 	all.SetLimit(chargers)
-	for _, d := range debts {
+	for i, d := range debts {
 		all.Go(func() error {
-			if failed.Load() || !a.chargeOne(d) {
+			if paid[i] = !failed.Load() && a.chargeOne(d); !paid[i] {
 				failed.Store(true)
-				a.owe(d.key, []Plan{d.plan.owed(a.cfg.Share)}, d.n)
 			}
 			return nil
 		})
 	}
 	_ = all.Wait() // the error is always nil
-	return !failed.Load()
+	for i, d := range debts {
+		if !paid[i] {
+			left = append(left, d)
+		}
+	}
+	return left
 }
 
 // chargeOne charges a debt, or as much of it as the store has left. A charge whose answer was lost is not repeated and
@@ -284,41 +285,46 @@ func (a *Admitter) decideHere(ctx context.Context, s *standby, req *Request, res
 	if !s.away.Load() {
 		return false
 	}
-	plans, err := a.combos.of(req.set, req.Plans)
-	if err != nil { // cannot happen: the plans were found before
-		return false
-	}
-	r := a.inTurn(&plans, req.Tokens)
+	shares, tokens, r := a.shares(req)
 	if r.Allowed {
-		if r, err = a.fallBack(ctx, req, &plans); err != nil {
+		var err error
+		if r, err = a.cfg.Fallback.Take(ctx, req.Key, shares, tokens); err != nil {
 			return false
 		}
 	}
 	a.fallbacks.Add(1)
 	s.decided++
+	if r.Allowed {
+		r.Reason = ReasonFallback
+	}
 	if r.Allowed && req.Tokens > 0 {
 		s.granted += req.Tokens
-		for i := range plans.owed {
-			a.owe(req.Key, plans.owed[i:i+1], req.Tokens)
+		for _, p := range req.whole {
+			a.oweLocked(s, account{req.Key, p}, req.Tokens)
 		}
 	}
 	*res = r
 	return true
 }
 
-// inTurn denies if the process's share of a plan is less than one token per window and it is not the process's turn.
-// The Result has the time until the next turn.
-func (a *Admitter) inTurn(plans *combo, n int64) (res Result) {
-	res.Allowed = true
-	for i, cycle := range plans.cycles {
-		if cycle == 1 || n == 0 {
+// shares returns this process's shares of the plans of a request, and the tokens to charge to them. A request for more
+// tokens than a share can hold, but not more than the plan, is charged the whole share: the store would have allowed
+// it. If it is another process's turn at a plan, turn is a denial with the time until the next turn.
+func (a *Admitter) shares(req *Request) (shares []Plan, tokens int64, turn Result) {
+	shares, tokens, turn.Allowed = make([]Plan, len(req.whole)), req.Tokens, true
+	for i, p := range req.whole {
+		var cycle int64
+		if shares[i], cycle = p.shareOf(a.cfg.Share); tokens <= p.Capacity {
+			tokens = min(tokens, shares[i].Capacity)
+		}
+		if cycle == 1 || req.Tokens == 0 {
 			continue
 		}
-		if wait := a.turn(&plans.shares[i], cycle); wait > res.Wait {
-			res = Result{Limit: 1, Plan: plans.whole[i].Name, Reason: ReasonLimited, Wait: wait, Reset: wait}
+		if wait := a.turn(&shares[i], cycle); wait > turn.Wait {
+			turn = Result{Limit: 1, Plan: p.Name, Reason: ReasonLimited, Wait: wait, Reset: wait}
 		}
 	}
-	return res
+	return shares, tokens, turn
 }
 
 // turn returns how long it is until the process's next turn at a plan of which it has one window in cycle. Processes
@@ -331,87 +337,6 @@ func (a *Admitter) turn(part *Plan, cycle int64) time.Duration {
 	for ; (int64(start/length+windows)+a.cfg.Process)%cycle != 0; windows++ {
 	}
 	return max(0, (start + windows*length - now).duration())
-}
-
-// fallBack has the fallback decide by this process's share of the plans. A request for more tokens than the share can
-// hold, but not more than the plan, is charged the whole share: the store would have allowed it.
-func (a *Admitter) fallBack(ctx context.Context, req *Request, plans *combo) (Result, error) {
-	tokens := req.Tokens
-	for i, p := range plans.whole {
-		if tokens <= p.Capacity {
-			tokens = min(tokens, plans.shares[i].Capacity)
-		}
-	}
-	res, err := a.cfg.Fallback.Take(ctx, req.Key, plans.shares, tokens)
-	if res.Allowed {
-		res.Reason = ReasonFallback
-	}
-	return res, err
-}
-
-// combo has the plans of a decision. It never changes, so that a store may keep the slices after the decision.
-type combo struct {
-	whole  []Plan
-	shares []Plan  // this process's shares of them
-	cycles []int64 // the process has one turn in this many windows; 1 means that its share counts in each
-	owed   []Plan  // the plans under which the fallback keeps what it granted
-}
-
-// combos caches combinations of plans, so that a decision allocates nothing.
-type combos struct {
-	share float64                  // zero without a fallback
-	known atomic.Pointer[comboSet] // nil means none
-}
-
-// comboSet has the combinations of one set of plans, by their names. It never changes.
-type comboSet struct {
-	set     *planSet
-	byNames map[string]combo
-}
-
-// of returns the plans of these names in set, each once. Its error wraps ErrUnknownPlan.
-func (c *combos) of(set *planSet, names []string) (made combo, err error) {
-	if len(names) == 1 && c.share == 0 {
-		i, ok := set.index[names[0]]
-		if !ok {
-			return made, unknown(names[0])
-		}
-		return combo{whole: set.plans[i : i+1 : i+1]}, nil
-	}
-	var room [256]byte
-	key := append(room[:0], byte(len(names)))
-	for _, name := range names {
-		key = append(append(key, name...), ' ') // no plan's name contains a space
-	}
-	known := c.known.Load()
-	if known == nil || known.set != set {
-		known = &comboSet{set: set}
-	}
-	if have, ok := known.byNames[string(key)]; ok {
-		return have, nil
-	}
-	for at, name := range names {
-		p, ok := set.plan(name)
-		if !ok {
-			return combo{}, unknown(name)
-		}
-		if !slices.Contains(names[:at], name) {
-			made.whole = append(made.whole, p)
-			if c.share > 0 {
-				part, cycle := p.shareOf(c.share)
-				made.shares, made.cycles, made.owed = append(made.shares, part), append(made.cycles, cycle), append(made.owed, p.owed(c.share))
-			}
-		}
-	}
-	if len(known.byNames) < maxCombos { // of two added at the same time one may be lost, and is made again later
-		next := &comboSet{set, maps.Clone(known.byNames)}
-		if next.byNames == nil {
-			next.byNames = map[string]combo{}
-		}
-		next.byNames[string(key)] = made
-		c.known.Store(next)
-	}
-	return made, nil
 }
 
 // shareOf returns the given share of a plan: it grants no more than that share in each window, or in the time in which

@@ -133,6 +133,39 @@ func TestMoreIsOwedThanIsLeft(t *testing.T) {
 	})
 }
 
+// TestDebtsOutliveAnotherOutage: what the store does not take, as it is away again, it is charged when it is back; and
+// nothing is charged to a key that was removed meanwhile.
+func TestDebtsOutliveAnotherOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		repo, all := fleet(t, 1, 0.25, nil)
+		a := all[0]
+		repo.failWith(errDown)
+		for _, key := range []string{"ann", "bob", "cid"} {
+			require.True(t, allow(t, a, key, 5, "hundred").Allowed)
+		}
+		require.NoError(t, a.Remove(t.Context(), "cid"))
+		repo.mu.Lock()
+		asked := 0
+		repo.fail = func(context.Context) error { // it answers one question, and takes one charge
+			if asked++; asked > 2 {
+				return errDown
+			}
+			return nil
+		}
+		repo.mu.Unlock()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.True(t, a.Statistics().Down)
+		repo.failWith(nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.False(t, a.Statistics().Down)
+		for key, left := range map[string]int64{"ann": 95, "bob": 95, "cid": 100} {
+			require.Equal(t, left, allow(t, a, key, 0, "hundred").Remaining, key)
+		}
+	})
+}
+
 // TestLateIsNoLoss: decisions that are late are kept out, as they may have been charged; the
 // store is out of reach when three in a row were, and not when many at once were.
 func TestLateIsNoLoss(t *testing.T) {
