@@ -56,8 +56,8 @@ type entry struct {
 // line has the callers that want tokens of the same plans of a key, and the lease: tokens that are charged already.
 type line struct {
 	plans   []admission.Plan
-	flying  int     // commands in flight
-	waiting []*seat // callers that want one token each, in the order in which they arrived
+	flying  int    // commands in flight
+	waiting *batch // nil for none
 
 	until clock.Instant // when the rest of the lease is dropped
 	left  int64
@@ -70,14 +70,14 @@ type line struct {
 	sight
 }
 
-type seat struct {
-	n    int64
-	gone bool          // the caller has left; guarded by the shard's lock until the seat departs
-	done chan struct{} // closed when the following fields are set
+// batch has callers that want one token each by the same command.
+type batch struct {
+	callers int           // those who have not left
+	landed  chan struct{} // of capacity one: no command is in flight any longer
+	done    chan struct{} // closed when the following fields are set
 
-	res   admission.Result
-	err   error
-	again bool // the caller has to send a command of its own
+	results []admission.Result // for the callers, each of whom takes one; those who find none ask again
+	err     error              // for those who find none; nil means that rounding made the script take fewer tokens than there are
 }
 
 // sight is a time of the server's clock, and the local interval in which it was read.
@@ -156,13 +156,11 @@ func (e *entry) line(plans []admission.Plan) *line {
 }
 
 // takeHere decides by what is remembered, if that suffices. Otherwise it sends a command: at once or, while a command
-// about the same key and plans is in flight, together with other callers.
+// about the same key and plans is in flight, in a batch with other callers.
 func (r *Repository) takeHere(ctx context.Context, key string, plans []admission.Plan, n int64) (admission.Result, error) {
 	now, sh := r.instant(), r.local.shard(key)
 	if n == 0 { // a look must return the present state
-		s := &seat{}
-		r.fly(ctx, key, nil, plans, 0, s)
-		return s.res, s.err
+		return r.alone(r.fly(ctx, key, nil, plans, 0, 0, 1))
 	}
 	sh.mu.Lock()
 	e := sh.entryLocked(key)
@@ -181,145 +179,143 @@ func (r *Repository) takeHere(ctx context.Context, key string, plans []admission
 		r.denials.Add(1)
 		return res, nil
 	}
-	s := &seat{n: n}
-	if n > 1 || l.flying == 0 {
+	if n > 1 || l.flying == 0 && l.waiting == nil {
 		most := max(n, l.want(now, r.largest(plans)))
 		l.flying++
 		sh.mu.Unlock()
-		r.fly(ctx, key, l, plans, most, s)
-		return s.res, s.err
+		return r.alone(r.fly(ctx, key, l, plans, n, most, 1))
 	}
-	s.done = make(chan struct{})
-	l.waiting = append(l.waiting, s)
-	first := len(l.waiting) == 1
+	b := l.waiting
+	if b == nil {
+		b = &batch{landed: make(chan struct{}, 1), done: make(chan struct{})}
+		if !r.link.begin(func(ctx context.Context) { r.depart(ctx, sh, key, l, b) }) {
+			sh.mu.Unlock()
+			return admission.Result{}, admission.ErrClosed
+		}
+		l.waiting = b
+	}
+	b.callers++
 	sh.mu.Unlock()
-	return r.sit(ctx, sh, key, l, s, first)
+	return r.wait(ctx, sh, key, l, b)
 }
 
-// sit waits for the answer. The first caller that waits starts the departure of all who wait. No token is requested for
-// a caller that leaves before.
-func (r *Repository) sit(ctx context.Context, sh *shard, key string, l *line, s *seat, first bool) (admission.Result, error) {
-	var next <-chan time.Time
-	if first {
-		timer := clock.System().NewTimer(r.cfg.Deadline / flightParts) // deadlines use the system clock
-		defer timer.Stop()
-		next = timer.C()
+// alone returns the result of a command for one caller.
+func (r *Repository) alone(results []admission.Result, err error) (admission.Result, error) {
+	if err != nil {
+		return admission.Result{}, err
 	}
-	for {
-		select {
-		case <-s.done:
-			if s.again {
-				s = &seat{n: 1}
-				r.fly(ctx, key, nil, l.plans, 1, s)
-			}
-			return s.res, s.err
-		case <-next:
-			sh.mu.Lock()
-			r.departLocked(sh, key, l)
-			sh.mu.Unlock()
-		case <-ctx.Done():
-			sh.mu.Lock()
-			if s.gone = true; first {
-				r.departLocked(sh, key, l)
-			}
-			sh.mu.Unlock()
-			return admission.Result{}, fmt.Errorf("redis: within %v: %w", r.cfg.Deadline, ctx.Err())
-		}
-	}
+	return results[0], nil
 }
 
-// departLocked starts, in the background, a command for the callers that wait by the time it is sent.
-func (r *Repository) departLocked(sh *shard, key string, l *line) {
-	if len(l.waiting) == 0 {
-		return
-	}
-	board := func() []*seat {
-		seats := slices.DeleteFunc(l.waiting, func(s *seat) bool { return s.gone })
-		l.waiting = nil
-		return seats
-	}
-	l.flying++
-	if r.link.begin(func(ctx context.Context) {
+// wait waits for the command of a batch. No token is requested for a caller that leaves before.
+func (r *Repository) wait(ctx context.Context, sh *shard, key string, l *line, b *batch) (res admission.Result, err error) {
+	select {
+	case <-b.done:
+	case <-ctx.Done():
 		sh.mu.Lock()
-		seats := board()
-		most := max(int64(len(seats)), l.want(r.instant(), r.largest(l.plans)))
-		if len(seats) == 0 {
-			r.landLocked(sh, key, l)
-		}
+		b.callers--
 		sh.mu.Unlock()
-		if len(seats) > 0 {
-			r.fly(ctx, key, l, l.plans, most, seats...)
-		}
-	}) {
-		return
+		return res, fmt.Errorf("redis: within %v: %w", r.cfg.Deadline, ctx.Err())
 	}
-	l.flying--
-	for _, s := range board() {
-		s.err = admission.ErrClosed
-		close(s.done)
+	sh.mu.Lock()
+	found := len(b.results) > 0
+	if found {
+		res, b.results = b.results[0], b.results[1:]
 	}
+	sh.mu.Unlock()
+	if found || b.err != nil {
+		return res, b.err
+	}
+	return r.Take(ctx, key, l.plans, 1)
 }
 
-// fly sends a command for the tokens of one seat, or for one token for each of several seats, and for more, up to most,
-// if the server has them. It gives the tokens to the first of the seats and remembers the states in the reply. Without
-// a line it does not touch a lease.
-func (r *Repository) fly(ctx context.Context, key string, l *line, plans []admission.Plan, most int64, seats ...*seat) {
+// depart waits until no command is in flight, but only for a part of the deadline, and then sends the command of a
+// batch. What is left of a lease is used first.
+func (r *Repository) depart(ctx context.Context, sh *shard, key string, l *line, b *batch) {
+	timer := clock.System().NewTimer(r.cfg.Deadline / flightParts) // deadlines use the system clock
+	select {
+	case <-b.landed:
+	case <-timer.C():
+	case <-ctx.Done():
+	}
+	timer.Stop()
+	sh.mu.Lock()
+	l.waiting = nil
+	l.flying++
+	now, n := r.instant(), b.callers
+	for ; n > 0; n-- {
+		res, ok := l.lease(now, 1)
+		if !ok {
+			break
+		}
+		b.results = append(b.results, res)
+		r.leased.Add(1)
+	}
+	most := max(int64(n), l.want(now, r.largest(l.plans)))
+	if n == 0 {
+		sh.landLocked(key, l)
+	}
+	sh.mu.Unlock()
+	if n > 0 {
+		var more []admission.Result
+		more, b.err = r.fly(ctx, key, l, l.plans, 1, most, n)
+		b.results = append(b.results, more...)
+	}
+	close(b.done)
+}
+
+// fly sends a command for n tokens for each of some callers and for more, up to most, if the server has them. It
+// remembers the states in the reply, and returns the results of the callers. Without a line it does not touch a lease.
+func (r *Repository) fly(ctx context.Context, key string, l *line, plans []admission.Plan, n, most int64, callers int) (results []admission.Result, err error) {
 	sh := r.local.shard(key)
 	sh.mu.Lock()
 	removed := sh.removed
 	sh.mu.Unlock()
 	t := sight{sent: r.instant()}
-	a, err := r.exchange(ctx, ask(r.now(), key, plans, seats[0].n, most))
+	a, err := r.exchange(ctx, ask(r.now(), key, plans, n, most))
 	t.server, t.received = a.now, r.instant()
+	answered := err == nil
 	states, left := slices.Clone(a.states), a.taken
-	for i, s := range seats {
-		if s.err = err; err == nil {
-			s.res = admission.TakeAll(states, plans, a.now, s.n)
-			took := left >= s.n
-			if took {
-				left -= s.n
-			}
-			// For several seats, rounding may make the script take fewer tokens than there are.
-			s.again = s.res.Allowed && !took && i > 0
-			if s.res.Allowed != took && !s.again {
-				s.err = fmt.Errorf("redis: %s took %d of %d tokens, and should not have decided so", plans[0].Name, a.taken, most)
-			}
+	for err == nil && len(results) < callers {
+		res := admission.TakeAll(states, plans, a.now, n)
+		took := left >= n
+		if took {
+			left -= n
 		}
-		if s.done != nil {
-			close(s.done)
+		if res.Allowed && !took && len(results) > 0 {
+			break
+		}
+		if res.Allowed != took {
+			err = fmt.Errorf("redis: %s took %d of %d tokens, and should not have decided so", plans[0].Name, a.taken, most)
+		} else {
+			results = append(results, res)
 		}
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if err == nil && removed == sh.removed {
+	if answered && removed == sh.removed {
 		r.learnLocked(sh, key, l, plans, &a, t)
 		if l != nil && a.taken != denied && r.largest(plans) >= 2 {
 			l.begin(r.cfg.Lease, t, states, left, a.taken-left)
 		}
 	}
 	if l != nil {
-		r.landLocked(sh, key, l)
+		sh.landLocked(key, l)
 	}
+	return results, err
 }
 
-// landLocked ends a command: callers that arrived meanwhile get what the lease has, or depart.
-func (r *Repository) landLocked(sh *shard, key string, l *line) {
-	if l.flying--; l.flying > 0 {
-		return
-	}
-	for len(l.waiting) > 0 {
-		s := l.waiting[0]
-		res, ok := l.lease(r.instant(), 1)
-		if !ok {
-			break
-		}
-		l.waiting = l.waiting[1:]
-		s.res = res
-		r.leased.Add(1)
-		close(s.done)
-	}
-	if r.departLocked(sh, key, l); l.flying == 0 {
+// landLocked ends a command. If it was the last in flight, those who wait depart.
+func (sh *shard) landLocked(key string, l *line) {
+	switch l.flying--; {
+	case l.flying > 0:
+	case l.waiting == nil:
 		delete(sh.aloft, key)
+	default:
+		select {
+		case l.waiting.landed <- struct{}{}:
+		default:
+		}
 	}
 }
 

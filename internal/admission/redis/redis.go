@@ -22,7 +22,7 @@
 // # Fewer trips
 //
 // If callers want one token of a key while a command about it is in flight, one further command is sent for all of
-// them: when the reply has come, or after a sixteenth of the deadline. The tokens go to those who came first.
+// them: when the reply has come, or after a sixteenth of the deadline.
 //
 // A denial is remembered for a minute at most. Other processes only take tokens, so while the remembered state denies,
 // Redis would deny too. Only a Remove by another process is noticed late.
@@ -187,7 +187,7 @@ func New(cfg Config) (*Repository, error) {
 func (r *Repository) Immediate() {}
 
 // Connect starts to connect in the background, so that the first decision need not wait for a connection.
-func (r *Repository) Connect() { r.link.dialing() }
+func (r *Repository) Connect() { r.link.dial() }
 
 // Part returns the number of the part of a cluster that a key is in, and how many parts there are; each may be out of
 // reach by itself. Without a cluster all keys are in the same part.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/treadlight/crawl/internal/admission"
 )
@@ -180,12 +181,12 @@ func (r *reader) state(p *admission.Plan, now admission.Micros) admission.State 
 type link struct {
 	option rueidis.ClientOption
 	client atomic.Pointer[client]
+	dials  singleflight.Group // all callers that need a client wait for the same one
 	closed atomic.Bool
 	life   context.Context // of everything that runs in the background; canceled by Close
 	end    context.CancelFunc
 
-	mu   sync.Mutex     // guards what follows
-	dial *dial          // in progress; nil for none
+	mu   sync.Mutex     // held while closed is set, and to begin work unless it is
 	work sync.WaitGroup // Close waits for it
 }
 
@@ -194,26 +195,36 @@ type client struct {
 	cluster bool
 }
 
-// dial is the making of a client; all callers that need the client wait for it.
-type dial struct {
-	done chan struct{} // closed when the following fields are set
-	c    *client
-	err  error
-}
-
 func (l *link) init(option rueidis.ClientOption) {
 	l.option = option
 	l.life, l.end = context.WithCancel(context.Background())
 }
 
-func (l *link) begin(f func(ctx context.Context)) bool {
+// enter begins work that ends with l.work.Done, unless the link is closed.
+func (l *link) enter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed.Load() {
 		return false
 	}
-	l.work.Go(func() { f(l.life) })
+	l.work.Add(1)
 	return true
+}
+
+func (l *link) begin(f func(ctx context.Context)) bool {
+	if !l.enter() {
+		return false
+	}
+	go func() {
+		defer l.work.Done()
+		f(l.life)
+	}()
+	return true
+}
+
+// dial makes the client in the background, unless that is in progress.
+func (l *link) dial() <-chan singleflight.Result {
+	return l.dials.DoChan("", func() (any, error) { return l.make() })
 }
 
 // connected returns the client, and makes it if there is none. If making it fails, all callers that wait get the same
@@ -222,65 +233,46 @@ func (l *link) connected(ctx context.Context) (*client, error) {
 	if c := l.client.Load(); c != nil {
 		return c, nil
 	}
-	d := l.dialing()
-	if d == nil {
-		return nil, admission.ErrClosed
-	}
 	select {
-	case <-d.done:
-		if d.err != nil {
-			return nil, fmt.Errorf("cannot connect: %w: %w", d.err, admission.ErrNotCharged)
+	case made := <-l.dial():
+		if made.Err != nil {
+			return nil, fmt.Errorf("cannot connect: %w: %w", made.Err, admission.ErrNotCharged)
 		}
-		return d.c, nil
+		return made.Val.(*client), nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", admission.ErrNotCharged, ctx.Err())
 	}
 }
 
-// dialing returns the dial in progress, and begins one if there is none. It returns nil if the link is closed.
-func (l *link) dialing() *dial {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed.Load() {
-		return nil
-	}
-	if l.dial == nil {
-		d := &dial{done: make(chan struct{})}
-		if d.c = l.client.Load(); d.c != nil { // made meanwhile
-			close(d.done)
-			return d
-		}
-		l.dial = d
-		l.work.Go(func() { l.make(d) })
-	}
-	return l.dial
-}
-
 // make makes the client and loads the script into the servers, which would otherwise cost the first decision a second
 // trip; a server where that fails gets the script with the first decision. If the link was closed meanwhile, make
 // closes the client.
-func (l *link) make(d *dial) {
-	defer close(d.done)
+func (l *link) make() (*client, error) {
+	if c := l.client.Load(); c != nil { // made meanwhile
+		return c, nil
+	}
+	if !l.enter() {
+		return nil, admission.ErrClosed
+	}
+	defer l.work.Done()
 	c, err := rueidis.NewClient(l.option)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(l.life, l.option.ConnWriteTimeout)
-		defer cancel()
-		for _, node := range c.Nodes() {
-			_ = node.Do(ctx, node.B().ScriptLoad().Script(script).Build()).Error()
-		}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(l.life, l.option.ConnWriteTimeout)
+	defer cancel()
+	for _, node := range c.Nodes() {
+		_ = node.Do(ctx, node.B().ScriptLoad().Script(script).Build()).Error()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.dial, d.err = nil, err
-	switch {
-	case err != nil:
-	case l.closed.Load():
+	if l.closed.Load() {
 		c.Close()
-		d.err = admission.ErrClosed
-	default:
-		d.c = &client{c, c.Mode() == rueidis.ClientModeCluster}
-		l.client.Store(d.c)
+		return nil, admission.ErrClosed
 	}
+	made := &client{c, c.Mode() == rueidis.ClientModeCluster}
+	l.client.Store(made)
+	return made, nil
 }
 
 func (l *link) close() {
