@@ -23,8 +23,8 @@ const (
 	// remove a key; after a minute Redis is asked again.
 	trust = time.Minute
 
-	// perKey is how many plans, and how many lists of plans, are remembered of a key. Rules use a few for each key;
-	// beyond this number the oldest is forgotten.
+	// perKey is how many lists of plans are remembered of a key. Rules use a few for each key; beyond this number the
+	// oldest is forgotten.
 	perKey = 8
 
 	// flightParts is how many departures fit into a deadline. A caller that arrives while a command about the same key
@@ -48,16 +48,19 @@ type shard struct {
 	removed uint64                         // grows with every Remove: a reply to a command sent before it is not remembered
 }
 
-type entry struct {
-	known []known
-	lines []*line
-}
+type entry struct{ lines []*line }
 
-// line has the callers that want tokens of the same plans of a key, and the lease: tokens that are charged already.
+// line has the callers that want tokens of the same plans of a key, what is known of them, and the lease: tokens that
+// are charged already.
 type line struct {
 	plans   []admission.Plan
 	flying  int    // commands in flight
 	waiting *batch // nil for none
+
+	// known are the states when the server last told them; nil if it did not. Other processes may have taken tokens
+	// since, and none gives any back, so that no more than this is left.
+	known []admission.State
+	heard sight
 
 	until clock.Instant // when the rest of the lease is dropped
 	left  int64
@@ -98,15 +101,6 @@ func (s sight) earliest(now clock.Instant) admission.Micros {
 	return s.server + admission.Micros(now.Sub(s.received)/time.Microsecond)
 }
 
-// known is the state of a plan when the server last told it. Other processes may have taken tokens since, and none
-// gives any back, so that no more than this is left.
-type known struct {
-	plan   string
-	window bool
-	state  admission.State
-	sight
-}
-
 func (l *local) init(keys int) {
 	l.seed = maphash.MakeSeed()
 	for i := range l.shards {
@@ -125,6 +119,7 @@ func (l *local) forget(key string) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	sh.removed++
+	delete(sh.aloft, key)
 	if sh.keys != nil {
 		sh.keys.Remove(key)
 	}
@@ -174,7 +169,7 @@ func (r *Repository) takeHere(ctx context.Context, key string, plans []admission
 		r.leased.Add(1)
 		return res, nil
 	}
-	if res, ok := e.denies(plans, now, n); ok {
+	if res, ok := l.denies(now, n); ok {
 		sh.mu.Unlock()
 		r.denials.Add(1)
 		return res, nil
@@ -293,15 +288,17 @@ func (r *Repository) fly(ctx context.Context, key string, l *line, plans []admis
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	if l == nil {
+		return results, err
+	}
 	if answered && removed == sh.removed {
-		r.learnLocked(sh, key, l, plans, &a, t)
-		if l != nil && a.taken != denied && r.largest(plans) >= 2 {
+		leases := r.largest(plans) >= 2
+		sh.learnLocked(key, l, &a, t, leases)
+		if leases && a.taken != denied {
 			l.begin(r.cfg.Lease, t, states, left, a.taken-left)
 		}
 	}
-	if l != nil {
-		sh.landLocked(key, l)
-	}
+	sh.landLocked(key, l)
 	return results, err
 }
 
@@ -319,57 +316,37 @@ func (sh *shard) landLocked(key string, l *line) {
 	}
 }
 
-// learnLocked remembers the states of a key that was denied, has a lease or is remembered already. These are few, so
-// that keys within their limits do not displace them.
-func (r *Repository) learnLocked(sh *shard, key string, l *line, plans []admission.Plan, a *answer, t sight) {
-	if sh.keys == nil {
+// learnLocked remembers the states after a command. It keeps keys that were denied or may have a lease. These are few,
+// so that keys within their limits do not displace them. If the reply to a command that was sent later came before, the
+// older states replace newer ones; that is less exact, and not wrong.
+func (sh *shard) learnLocked(key string, l *line, a *answer, t sight, leases bool) {
+	l.known, l.heard = slices.Clone(a.states), t
+	admission.TakeAll(l.known, l.plans, a.now, max(a.taken, 0))
+	e := sh.entryLocked(key)
+	if e == nil { // it was forgotten meanwhile
 		return
 	}
-	e, ok := sh.keys.Peek(key)
-	if !ok {
-		if a.taken != denied && (l == nil || r.largest(plans) < 2) {
-			return
+	for _, other := range e.lines { // whose plans may be the same by other numbers
+		if other != l {
+			other.known = nil
 		}
-		if e = sh.aloft[key]; e == nil {
-			e = &entry{}
-		}
+	}
+	if sh.keys != nil && (leases || a.taken == denied) {
 		delete(sh.aloft, key)
 		sh.keys.Add(key, e)
 	}
-	after := slices.Clone(a.states)
-	admission.TakeAll(after, plans, a.now, max(a.taken, 0))
-	for i := range plans {
-		e.set(known{plans[i].Name, plans[i].Window != 0, after[i], t})
-	}
 }
 
-// set replaces what was known of k's plan. If the reply to a command that was sent later came before k, the older state
-// replaces a newer one; that is less exact, and not wrong.
-func (e *entry) set(k known) {
-	at := slices.IndexFunc(e.known, func(o known) bool { return o.plan == k.plan })
-	if at >= 0 {
-		e.known[at] = k
-		return
+// denies returns a decision if one of the plans is known to deny. Whether a plan denies is decided at the latest time
+// that the server's clock may show, and the wait is computed from the earliest, so that no wait is too short.
+func (l *line) denies(now clock.Instant, n int64) (tightest admission.Result, denies bool) {
+	if l.known == nil || now < l.heard.sent || now.Sub(l.heard.sent) > trust {
+		return tightest, false
 	}
-	if len(e.known) == perKey {
-		e.known = slices.Delete(e.known, 0, 1)
-	}
-	e.known = append(e.known, k)
-}
-
-// denies returns a decision if one of the plans is known to deny. All plans must be known, because the Result is that
-// of the plan with the longest wait. Whether a plan denies is decided at the latest time that the server's clock may
-// show, and the wait is computed from the earliest, so that no wait is too short.
-func (e *entry) denies(plans []admission.Plan, now clock.Instant, n int64) (tightest admission.Result, denies bool) {
-	for i := range plans {
-		p := &plans[i]
-		at := slices.IndexFunc(e.known, func(k known) bool { return k.plan == p.Name && k.window == (p.Window != 0) })
-		if at < 0 || now < e.known[at].sent || now.Sub(e.known[at].sent) > trust {
-			return tightest, false
-		}
-		k := &e.known[at]
-		_, soonest := p.Take(k.state, k.latest(now), n)
-		_, res := p.Take(k.state, k.earliest(now), n)
+	for i := range l.plans {
+		p := &l.plans[i]
+		_, soonest := p.Take(l.known[i], l.heard.latest(now), n)
+		_, res := p.Take(l.known[i], l.heard.earliest(now), n)
 		if i == 0 || res.Tighter(&tightest) {
 			tightest = res
 		}
