@@ -88,24 +88,20 @@ func (c *BreakerConfig) settle() error {
 //
 // A result counts only if the state has not changed since its call began. All methods are safe for concurrent use.
 type Breaker struct {
-	cfg   BreakerConfig // never changes after NewBreaker
-	epoch time.Time     // the instants below count from here
+	cfg   BreakerConfig  // never changes after NewBreaker
+	rules breaker.Config // of core
+	epoch time.Time      // the instants below count from here
+	// closed is the ticket of every call while the breaker is closed, otherwise nil. It spares calls the lock.
+	closed atomic.Pointer[breaker.Ticket]
 
-	// closedIn is the generation while the breaker is closed, otherwise 0. It spares calls the lock.
-	closedIn atomic.Uint32
-
-	mu         sync.Mutex // guards what follows
-	state      breaker.State
-	generation uint32 // number of the present state, from 1
-	isolated   bool
-	last       clock.Instant // the latest reading: time never goes back
-	changed    clock.Instant // when the present state began
-	window     sums
-	count      int           // failures in a row while closed, successes while half-open
-	probe      uint32        // number of the probe in flight; zero means none
-	probes     uint32        // number of probes so far
-	sent       clock.Instant // when the probe was let through
-	totals     BreakerCounts
+	mu       sync.Mutex // guards what follows
+	core     breaker.Breaker
+	state    breaker.State // of core, without the passing of time
+	changed  clock.Instant // when state began
+	isolated bool
+	last     clock.Instant // the latest reading: time never goes back
+	window   sums
+	totals   BreakerCounts
 }
 
 // BreakerCounts has the totals since the breaker was made.
@@ -124,8 +120,17 @@ func NewBreaker(cfg BreakerConfig) (*Breaker, error) {
 	if err := cfg.settle(); err != nil {
 		return nil, err
 	}
-	b := &Breaker{cfg: cfg, epoch: cfg.Clock.Now(), window: cfg.Window.sums(), generation: 1}
-	b.closedIn.Store(1)
+	b := &Breaker{cfg: cfg, epoch: cfg.Clock.Now(), window: cfg.Window.sums(), rules: breaker.Config{
+		ErrorRate: 1, MinSamples: 1, Consecutive: math.MaxInt, OpenFor: cfg.BreakFor, Probes: cfg.SuccessThreshold,
+	}}
+	if cfg.Window.kind == byRun {
+		b.rules.Consecutive = cfg.Failures
+	}
+	if err := b.rules.Validate(); err != nil {
+		return nil, err
+	}
+	b.core = breaker.New(&b.rules)
+	b.openLocked()
 	return b, nil
 }
 
@@ -135,15 +140,17 @@ func (b *Breaker) Name() string { return b.cfg.Name }
 // Ticket stands for one call that was let through. If Done is never called, a half-open breaker waits BreakFor until it
 // lets the next probe through. Only one copy of a Ticket may be ended.
 type Ticket struct {
-	b                 *Breaker // nil once it has ended
-	generation, probe uint32
-	begun             clock.Instant // set if BreakerConfig.SlowCall is
+	b     *Breaker // nil once it has ended
+	call  breaker.Ticket
+	begun clock.Instant // set if BreakerConfig.SlowCall is
 }
 
 // Allow lets a call through, or refuses it with an [*OpenError].
 func (b *Breaker) Allow() (Ticket, error) {
-	t := Ticket{b: b, generation: b.closedIn.Load()}
-	if t.generation == 0 {
+	t := Ticket{b: b}
+	if call := b.closed.Load(); call != nil {
+		t.call = *call
+	} else {
 		b.mu.Lock()
 		wait, ok := b.admitLocked(&t)
 		b.mu.Unlock()
@@ -164,27 +171,19 @@ func (b *Breaker) admitLocked(t *Ticket) (wait time.Duration, ok bool) {
 		b.totals.Rejected++
 		return wait, false
 	}
+	t.call, _, _ = b.core.Allow(now)
 	if b.state == breaker.Open {
-		b.changeLocked(now, breaker.HalfOpen, false)
+		b.becomeLocked(now, breaker.HalfOpen, false)
 	}
-	if b.state == breaker.HalfOpen {
-		b.probes++
-		b.probe, b.sent, t.probe = b.probes, now, b.probes
-	}
-	t.generation = b.generation
 	return 0, true
 }
 
 func (b *Breaker) waitLocked(now clock.Instant) (wait time.Duration, ok bool) {
-	switch {
-	case b.isolated:
+	if b.isolated {
 		return 0, false
-	case b.state == breaker.Open:
-		wait = b.changed.AddClamped(b.cfg.BreakFor).Sub(now)
-	case b.state == breaker.HalfOpen && b.probe != 0:
-		wait = b.sent.AddClamped(b.cfg.BreakFor).Sub(now)
 	}
-	return max(wait, 0), wait <= 0
+	at, ok := b.core.Ready(now)
+	return max(at.Sub(now), 0), ok
 }
 
 // Done ends the ticket with a result. A second Done on the same variable does nothing, so that a deferred Done(Ignored)
@@ -208,15 +207,12 @@ func (b *Breaker) end(t Ticket, v Classification, slow bool) {
 }
 
 func (b *Breaker) recordLocked(t Ticket, v Classification, slow bool) {
-	current := t.generation == b.generation
-	if current && t.probe != 0 && t.probe == b.probe {
-		b.probe = 0
-	}
 	switch {
 	case v == Ignored:
+		b.core.Drop(t.call)
 		b.totals.Ignored++
 		return
-	case !current:
+	case !b.core.Counts(t.call):
 		b.totals.Late++
 		return
 	}
@@ -231,50 +227,38 @@ func (b *Breaker) recordLocked(t Ticket, v Classification, slow bool) {
 		one.slow = 1
 		b.totals.Slow++
 	}
-	bad := v == Failure || slow
-	switch {
-	case b.state == breaker.HalfOpen:
-		b.count++
-		if bad {
-			b.changeLocked(b.nowLocked(), breaker.Open, false)
-		} else if b.count >= b.cfg.SuccessThreshold {
-			b.changeLocked(b.nowLocked(), breaker.Closed, false)
-		}
-	case b.cfg.Window.kind != byRun:
-		b.weighLocked(one)
-	case !bad:
-		b.count = 0
-	default:
-		if b.count++; b.count >= b.cfg.Failures {
-			b.changeLocked(b.nowLocked(), breaker.Open, false)
-		}
+	bad, rate, now := v == Failure || slow, 0.0, b.last
+	if b.state == breaker.Closed && b.cfg.Window.kind != byRun && b.weighLocked(one) {
+		rate = 1
+	}
+	if bad || rate > 0 || b.state != breaker.Closed { // a closed breaker reads no clock for a success
+		now = b.nowLocked()
+	}
+	if b.core.Record(now, t.call, bad, rate, int(rate)) {
+		b.becomeLocked(now, b.core.State(now), false)
 	}
 }
 
-// weighLocked adds a call to the window of a closed breaker, and opens the breaker at a threshold. A success can open
-// it too: it may complete MinCalls, or displace another success from the window. A count window reads no clock until
-// then.
-func (b *Breaker) weighLocked(one tally) {
+// weighLocked adds a call to the window of a closed breaker, and reports whether a threshold is reached. A success can
+// do that too: it may complete MinCalls, or displace another success from the window.
+func (b *Breaker) weighLocked(one tally) bool {
 	now := b.last
 	if b.cfg.Window.kind == byTime {
 		now = b.nowLocked()
 	}
 	b.window.add(now, one)
 	in := &b.window.sum
-	if int(in.calls) >= b.cfg.MinCalls && (in.share(in.failures) >= b.cfg.FailureRate ||
-		b.cfg.SlowCall > 0 && in.share(in.slow) >= b.cfg.SlowRate) {
-		b.changeLocked(b.nowLocked(), breaker.Open, false)
-	}
+	return int(in.calls) >= b.cfg.MinCalls && (in.share(in.failures) >= b.cfg.FailureRate ||
+		b.cfg.SlowCall > 0 && in.share(in.slow) >= b.cfg.SlowRate)
 }
 
-// changeLocked begins a new generation. It passes the event to the hub under the lock, to keep the order of changes.
-func (b *Breaker) changeLocked(now clock.Instant, to breaker.State, forced bool) {
+// becomeLocked follows a change of core. It passes the event to the hub under the lock, to keep the order of changes.
+func (b *Breaker) becomeLocked(now clock.Instant, to breaker.State, forced bool) {
 	from := b.state
-	b.state, b.changed, b.count, b.probe = to, now, 0, 0
-	b.generation++
-	b.closedIn.Store(0)
+	b.state, b.changed = to, now
+	b.closed.Store(nil)
 	if to == breaker.Closed {
-		b.closedIn.Store(b.generation)
+		b.openLocked()
 		b.window.reset() // otherwise the calls that opened it would open it again
 	}
 	if to == from {
@@ -286,6 +270,12 @@ func (b *Breaker) changeLocked(now clock.Instant, to breaker.State, forced bool)
 	if b.cfg.Hub.Wants() {
 		b.cfg.Hub.Emit(CircuitEvent{At: b.epoch.Add(time.Duration(now)), Name: b.cfg.Name, From: from, To: to, Forced: forced})
 	}
+}
+
+// openLocked lets calls of a closed breaker pass without the lock.
+func (b *Breaker) openLocked() {
+	t, _, _ := b.core.Allow(0)
+	b.closed.Store(&t)
 }
 
 func (b *Breaker) read() clock.Instant { return clock.Instant(b.cfg.Clock.Since(b.epoch)) }
@@ -305,10 +295,10 @@ func (b *Breaker) State() breaker.State {
 }
 
 func (b *Breaker) stateLocked(now clock.Instant) breaker.State {
-	if _, ok := b.waitLocked(now); ok && b.state == breaker.Open {
-		return breaker.HalfOpen
+	if b.isolated {
+		return breaker.Open
 	}
-	return b.state
+	return b.core.State(now)
 }
 
 // Healthy reports whether the breaker is closed. Half-open is not healthy.
@@ -324,7 +314,8 @@ func (b *Breaker) force(to breaker.State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.isolated = to == breaker.Open
-	b.changeLocked(b.nowLocked(), to, true)
+	b.core.Force(b.nowLocked(), to)
+	b.becomeLocked(b.last, to, true)
 }
 
 // BreakerSnapshot is the state of a breaker at one instant. In JSON, durations are in nanoseconds.
@@ -363,7 +354,7 @@ func (b *Breaker) Snapshot() BreakerSnapshot {
 		FailureRate: in.share(in.failures), SlowRate: in.share(in.slow), Totals: b.totals,
 	}
 	if b.cfg.Window.kind == byRun && b.state == breaker.Closed {
-		s.Failures = b.count
+		s.Failures = b.core.Consecutive()
 	}
 	s.RetryAfter, _ = b.waitLocked(now)
 	return s

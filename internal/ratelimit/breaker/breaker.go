@@ -116,7 +116,8 @@ func (b *Breaker) State(now clock.Instant) State {
 // Consecutive returns the number of failures in a row.
 func (b *Breaker) Consecutive() int { return int(b.consecutive) }
 
-func (b *Breaker) counts(t Ticket) bool { return t.generation == b.generation }
+// Counts reports whether the result of a ticket still counts: the state has not changed since.
+func (b *Breaker) Counts(t Ticket) bool { return t.generation == b.generation }
 
 // Until returns when the last open time ends or ended. ok is false unless the breaker is open, or half-open after that.
 func (b *Breaker) Until() (until clock.Instant, ok bool) {
@@ -175,7 +176,7 @@ func (b *Breaker) TicketAt(sent clock.Instant) (t Ticket, ok bool) {
 // this one. Record reports whether the state changed. Tickets from before the last change are ignored. The result of a
 // probe that counted as lost is used, but leaves a newer probe in flight.
 func (b *Breaker) Record(now clock.Instant, t Ticket, failed bool, errorRate float64, samples int) (changed bool) {
-	if !b.counts(t) {
+	if !b.Counts(t) {
 		return false
 	}
 	b.Drop(t)
@@ -212,7 +213,7 @@ func (b *Breaker) judge(failed bool, errorRate float64, samples int) State {
 // Drop ends a ticket without a result. If it is that of the probe in flight, the next probe may pass. The ticket may
 // already have ended.
 func (b *Breaker) Drop(t Ticket) {
-	if b.counts(t) && t.probe == b.out {
+	if b.Counts(t) && t.probe == b.out {
 		b.out = 0
 	}
 }
@@ -222,6 +223,9 @@ func (b *Breaker) Lose(probe uint32) { b.Drop(Ticket{b.generation, probe}) }
 
 // Trip opens the breaker at now. To restore a breaker that was open, pass the instant at which it had opened.
 func (b *Breaker) Trip(now clock.Instant) { b.change(now, Open) }
+
+// Force changes the state at now, whatever it was.
+func (b *Breaker) Force(now clock.Instant, to State) { b.change(now, to) }
 
 func (b *Breaker) change(now clock.Instant, to State) {
 	b.state, b.since, b.successes, b.out = to, now, 0, 0
