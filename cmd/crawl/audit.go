@@ -34,7 +34,11 @@ func auditCommand(s cli.Streams) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = cobra.ArbitraryArgs, nil
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if list {
-			return cli.Output(report.ListRules(s.Out, cfg.JSON))
+			form := "txt"
+			if cfg.JSON {
+				form = "json"
+			}
+			return cli.Output(report.WriteRules(s.Out, form))
 		}
 		if len(args) == 0 {
 			return cli.Usagef("audit needs a URL, such as crawl audit https://example.com/")

@@ -102,8 +102,8 @@ type audit struct {
 	began  time.Time
 	work   string // the directory of the facts
 	temp   bool   // work is temporary, and removed in the end
-	skip   []report.Selector
-	failOn []report.Selector
+	skip   func(*rules.Finding) bool
+	failOn func(*rules.Finding) bool
 	known  map[string]*facts.Page // targets of links out of scope, from an older audit
 
 	partial     string // why not everything was visited; empty means that it was
@@ -112,10 +112,10 @@ type audit struct {
 
 // prepare checks the arguments and creates the directories.
 func (a *audit) prepare() (err error) {
-	if a.skip, err = report.Selectors(a.Skip, false); err != nil {
+	if a.skip, err = report.Selector(a.Skip, false); err != nil {
 		return cli.Usagef("--skip: %w", err)
 	}
-	if a.failOn, err = report.Selectors(a.FailOn, true); err != nil {
+	if a.failOn, err = report.Selector(a.FailOn, true); err != nil {
 		return cli.Usagef("--fail-on: %w", err)
 	}
 	if a.Dir == "" {

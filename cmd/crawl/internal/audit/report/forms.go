@@ -59,21 +59,21 @@ func cell(s string) string {
 	}, s)
 }
 
-//go:embed report.html junit.xml report.txt
+//go:embed *.html *.xml *.txt *.md
 var files embed.FS
 
 var (
 	functions = map[string]any{
 		"count": cli.Count[int], "size": cli.Size, "plain": cli.Clean, "plural": cli.Plural[int], "join": strings.Join, "lines": lines, "xml": escaped,
 		"web":   func(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") },
-		"minus": func(a, b int) int { return a - b }, "long": func(n int64) int { return int(n) }, "trim": strings.TrimRight,
+		"minus": func(a, b int) int { return a - b }, "long": func(n int64) int { return int(n) }, "trim": strings.TrimRight, "cells": func(s string) string { return strings.ReplaceAll(s, "|", `\|`) },
 		"cut": func(n int, list []string) []string { return list[:min(n, len(list))] },
 	}
 	page = sync.OnceValue(func() *template.Template {
 		return template.Must(template.New("report.html").Funcs(functions).ParseFS(files, "report.html"))
 	})
 	texts = sync.OnceValue(func() *plain.Template {
-		return plain.Must(plain.New("").Funcs(functions).ParseFS(files, "junit.xml", "report.txt"))
+		return plain.Must(plain.New("").Funcs(functions).ParseFS(files, "*.xml", "*.txt", "*.md"))
 	})
 )
 
@@ -186,21 +186,10 @@ func lines(list []rules.Finding, most int, indent string) string {
 	return b.String()
 }
 
-// ListRules writes the table of rules.
-func ListRules(w io.Writer, asJSON bool) error {
-	if asJSON {
+// WriteRules writes the table of rules: as JSON, as text, or as Markdown for the documentation.
+func WriteRules(w io.Writer, form string) error {
+	if form == "json" {
 		return cli.WriteJSON(w, rules.Table)
 	}
-	var b strings.Builder
-	group := ""
-	for i := range rules.Table {
-		r := &rules.Table[i]
-		if r.Group != group {
-			group = r.Group
-			b.WriteString(group + "\n")
-		}
-		fmt.Fprintf(&b, "  %-22s%-9s%s\n", r.ID, r.Severity, r.Title)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return texts().ExecuteTemplate(w, "rules."+form, rules.Table)
 }

@@ -62,52 +62,43 @@ type Against struct {
 const longest = 10
 
 // New returns the report of a site, without findings that skip selects.
-func New(s *rules.Site, began time.Time, partial string, skip []Selector) *Report {
+func New(s *rules.Site, began time.Time, partial string, skip func(*rules.Finding) bool) *Report {
 	r := &Report{Version: version, Seeds: s.Seeds, Began: began.UTC().Truncate(time.Second), Partial: partial, External: s.External, Totals: s.Totals}
 	r.Slowest, r.Heavy = s.Extremes(longest)
-	r.Findings = s.Check(func(f *rules.Finding) bool { return selected(skip, f) })
+	r.Findings = s.Check(skip)
 	return r
 }
 
 // Compare marks each finding as new or remaining against an older audit. It keeps the findings of only that audit as
 // fixed.
 func (r *Report) Compare(old *Report) {
-	before := make(map[string]bool, len(old.Findings))
+	gone := make(map[string]bool, len(old.Findings)) // false if the finding is still there
 	for i := range old.Findings {
-		before[old.Findings[i].Key()] = true
+		gone[old.Findings[i].Key()] = true
 	}
-	a := &Against{Began: old.Began}
-	now := make(map[string]bool, len(r.Findings))
+	r.Against = &Against{Began: old.Began}
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		now[f.Key()] = true
-		if f.State = "new"; before[f.Key()] {
-			f.State = "remaining"
-			a.Remaining++
+		if _, before := gone[f.Key()]; before {
+			gone[f.Key()], f.State = false, "remaining"
+			r.Against.Remaining++
 		} else {
-			a.New++
+			f.State = "new"
+			r.Against.New++
 		}
 	}
 	for _, f := range old.Findings {
-		if !now[f.Key()] {
+		if gone[f.Key()] {
 			f.State = "fixed"
 			r.Fixed = append(r.Fixed, f)
 		}
 	}
-	a.Fixed = len(r.Fixed)
-	r.Against = a
-}
-
-// fails reports whether a finding fails the audit. With the word new in failOn, a finding that the older audit has does
-// not.
-func fails(failOn []Selector, f *rules.Finding) bool {
-	onlyNew := slices.ContainsFunc(failOn, func(s Selector) bool { return s.fresh })
-	return (!onlyNew || f.State != "remaining") && selected(failOn, f)
+	r.Against.Fixed = len(r.Fixed)
 }
 
 // Finish counts the findings by rule, and those that fail the audit. It relies on their order, which is that of the
 // table.
-func (r *Report) Finish(failOn []Selector) {
+func (r *Report) Finish(failOn func(*rules.Finding) bool) {
 	left := r.Findings
 	for i := range rules.Table {
 		c := Count{Rule: rules.Table[i]}
@@ -115,7 +106,7 @@ func (r *Report) Finish(failOn []Selector) {
 			if c.N++; left[0].State == "new" {
 				c.New++
 			}
-			if fails(failOn, &left[0]) {
+			if failOn(&left[0]) {
 				c.Failing++
 			}
 		}
@@ -141,63 +132,43 @@ func Read(path string) (*Report, error) {
 	return &r, nil
 }
 
-// Selector selects findings, as a flag says.
-type Selector struct {
-	severity rules.Severity
-	rule     string
-	url      *regexp.Regexp
-	fresh    bool // the word new: only findings that an older audit does not have
-}
-
-// Selectors parses the values of a flag. Each is a rule, RULE=REGEXP for URLs, or a severity, which includes more
-// severe ones. If words is true, the words new and none are allowed too.
-func Selectors(list []string, words bool) (all []Selector, err error) {
+// Selector parses the values of a flag, and returns whether one of them selects a finding. Each is a rule, RULE=REGEXP
+// for URLs, or a severity, which includes more severe ones. If words is true, the words none and new are allowed too;
+// with new no finding is selected that the older audit has.
+func Selector(list []string, words bool) (func(*rules.Finding) bool, error) {
+	var all []func(*rules.Finding) bool
+	fresh := false
 	for _, word := range list {
-		var s Selector
-		name, pattern, filtered := strings.Cut(word, "=")
+		name, pattern, _ := strings.Cut(word, "=")
+		url, err := regexp.Compile(pattern)
+		least := slices.Index(rules.Severities, rules.Severity(word))
 		switch {
-		case slices.Contains(rules.Severities, rules.Severity(word)):
-			s.severity = rules.Severity(word)
+		case err != nil:
+			return nil, err
+		case least >= 0:
+			all = append(all, func(f *rules.Finding) bool { return slices.Index(rules.Severities, f.Severity) <= least })
 		case words && word == "none":
-			continue
 		case words && word == "new":
-			s.fresh = true
-		case rules.Find(name) != nil:
-			s.rule = name
-		default:
+			fresh = true
+		case rules.Find(name) == nil:
 			return nil, unknownRule(name)
+		default:
+			all = append(all, func(f *rules.Finding) bool { return f.Rule == name && url.MatchString(f.URL) })
 		}
-		if filtered {
-			if s.url, err = regexp.Compile(pattern); err != nil {
-				return nil, err
-			}
-		}
-		all = append(all, s)
 	}
-	return all, nil
+	return func(f *rules.Finding) bool {
+		return (!fresh || f.State != "remaining") && slices.ContainsFunc(all, func(selects func(*rules.Finding) bool) bool { return selects(f) })
+	}, nil
 }
 
 func unknownRule(name string) error {
-	var names []string
+	names := make([]string, len(rules.Table))
 	for i := range rules.Table {
-		names = append(names, rules.Table[i].ID)
+		names[i] = rules.Table[i].ID
 	}
 	text := fmt.Sprintf("%q is neither a rule nor a severity", name)
 	if near := spelling.Nearest(name, names); near != "" {
 		text += ": did you mean " + near + "?"
 	}
 	return errors.New(text + " --list-rules has all")
-}
-
-// selected reports whether one of the selectors selects a finding.
-func selected(list []Selector, f *rules.Finding) bool {
-	return slices.ContainsFunc(list, func(s Selector) bool {
-		switch {
-		case s.rule != "":
-			return s.rule == f.Rule && (s.url == nil || s.url.MatchString(f.URL))
-		case s.severity != "":
-			return slices.Index(rules.Severities, f.Severity) <= slices.Index(rules.Severities, s.severity)
-		}
-		return false
-	})
 }

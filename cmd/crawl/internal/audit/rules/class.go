@@ -29,18 +29,41 @@ var refusals = []int{
 	http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests, http.StatusUnavailableForLegalReasons, 999,
 }
 
+// badCertificate matches the errors of a certificate for another name or another time. Other errors may be the fault of
+// this machine.
+var badCertificate = regexp.MustCompile(`valid for|expired|any names|IP SANs`)
+
+// unread are classes of errors after which the answer is not known as a whole.
+var unread = []string{"decode", "network", "protocol", "timeout"}
+
 // judge returns the verdict on a response, and the reason in words.
 func judge(f *facts.Page) (verdict, string) {
 	if f == nil {
 		return unknown, ""
 	}
-	text := said(f.Status)
+	text := fmt.Sprint("status ", f.Status)
+	if words := http.StatusText(f.Status); words != "" {
+		text = fmt.Sprintf("%d %s", f.Status, words)
+	}
 	gone := f.Status == http.StatusNotFound || f.Status == http.StatusGone
+	silent := f.Status == 0 || f.Class == "tls"
 	switch kind := f.Status / 100; {
 	case f.Class == "robots":
 		return forbidden, "robots.txt forbids it"
-	case f.Status == 0 || f.Class == "tls":
-		return judgeError(f)
+	case f.Class == "no_host":
+		return broken, "the host does not exist: " + f.Message
+	case silent && f.Class == "network" && strings.Contains(f.Message, "refused"):
+		return broken, "the connection was refused: " + f.Message
+	case f.Class == "tls" && badCertificate.MatchString(f.Message):
+		return broken, "its certificate is wrong: " + f.Message
+	case f.Class == "address_denied":
+		return unclear, "it leads to a private address, which is not asked without --allow-private: " + f.Message
+	case silent && slices.Contains([]string{"too_large", "filtered", "bomb", "truncated"}, f.Class):
+		return fine, ""
+	case silent:
+		return unclear, f.Message
+	case kind == 2 && slices.Contains(unread, f.Class):
+		return unclear, text + ", and then: " + f.Message
 	case kind == 2, f.Status == http.StatusNotModified:
 		return fine, ""
 	case kind == 3 && f.To != "":
@@ -57,38 +80,4 @@ func judge(f *facts.Page) (verdict, string) {
 		return failing, text
 	}
 	return unclear, text
-}
-
-// badCertificate matches the errors of a certificate for another name or another time. Other errors may be the fault of
-// this machine.
-var badCertificate = regexp.MustCompile(`valid for|expired|any names|IP SANs`)
-
-// judgeError returns the verdict on a request without a response.
-func judgeError(f *facts.Page) (verdict, string) {
-	why := f.Message
-	switch f.Class {
-	case "no_host":
-		return broken, "the host does not exist: " + why
-	case "network":
-		if strings.Contains(why, "refused") {
-			return broken, "the connection was refused: " + why
-		}
-	case "tls":
-		if badCertificate.MatchString(why) {
-			return broken, "its certificate is wrong: " + why
-		}
-	case "address_denied":
-		return unclear, "it leads to a private address, which is not asked without --allow-private: " + why
-	case "too_large", "filtered", "bomb", "truncated":
-		return fine, ""
-	}
-	return unclear, why
-}
-
-// said returns a status in words.
-func said(status int) string {
-	if text := http.StatusText(status); text != "" {
-		return fmt.Sprintf("%d %s", status, text)
-	}
-	return fmt.Sprint("status ", status)
 }

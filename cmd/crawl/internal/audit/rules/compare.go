@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-	"unique"
 
 	"golang.org/x/text/language"
 
@@ -34,13 +33,9 @@ func translates(h *facts.HTML, url string) bool {
 	return slices.ContainsFunc(h.Languages, func(a facts.Alternate) bool { return a.URL == url })
 }
 
-// absolute reports whether a reference begins with http:// or https://.
-func absolute(ref string) bool {
-	ref = strings.ToLower(ref)
-	return strings.HasPrefix(ref, "http://") || strings.HasPrefix(ref, "https://")
-}
-
 var (
+	// absolute matches the beginning of a reference with a scheme of the web.
+	absolute = regexp.MustCompile(`(?i)^https?://`)
 	// home matches the URL of a home page.
 	home = regexp.MustCompile(`^\w+://[^/?]*/(?:(?:[^?]*/)?(?:index|default)\.[^/?]*)?(?:\?.*)?$`)
 	// notFound matches the title of a page that says that a page was not found.
@@ -90,30 +85,30 @@ const maxCompared = 1000
 // shared finds pages whose first text of a kind is also that of pages which are not their translations. It leaves out
 // pages that also share their first text of the other kind, since another rule reports these.
 func shared(of, other func(*facts.HTML) []string) query {
-	return func(c *checking) {
+	return func(s *Site, found func(Finding)) {
 		told, groups := make(map[string]int), make(map[string][]*node)
 		if other != nil {
-			indexable(c.Site, func(r *row) { told[first(other(r.html))]++ })
+			indexable(s, func(r *row) { told[first(other(r.html))]++ })
 		}
-		of := indexable.where(func(r *row) bool {
+		alone := indexable.where(func(r *row) bool {
 			r.raw = first(of(r.html))
 			return r.raw != "" && (other == nil || told[first(other(r.html))] < 2)
 		})
-		of(c.Site, func(r *row) { groups[r.raw] = append(groups[r.raw], r.node) })
-		of(c.Site, func(r *row) {
+		alone(s, func(r *row) { groups[r.raw] = append(groups[r.raw], r.node) })
+		alone(s, func(r *row) {
 			group := groups[r.raw]
-			others, count := []string(nil), len(group)-1
+			f := Finding{URL: r.url, Detail: r.raw, Pages: len(group) - 1}
 			for _, m := range group[:min(len(group), maxCompared)] {
 				switch {
 				case m == r.node:
 				case translates(r.html, m.url) || translates(m.page.HTML, r.url):
-					count--
-				case len(others) < maxRefs:
-					others = append(others, m.url)
+					f.Pages--
+				case len(f.Where) < maxRefs:
+					f.Where = append(f.Where, m.url)
 				}
 			}
-			if len(others) > 0 {
-				c.found(Finding{URL: r.url, Detail: r.raw, Where: others, Pages: count})
+			if f.Where != nil {
+				found(f)
 			}
 		})
 	}
@@ -124,32 +119,32 @@ const maxApart = 3
 
 // repeated finds pages that repeat an earlier page.
 func repeated(kind neardup.Kind, says string) query {
-	return func(c *checking) {
+	return func(s *Site, found func(Finding)) {
 		index, byDigest := neardup.NewIndex(maxApart), make(map[string]*node)
-		indexable(c.Site, func(r *row) {
+		indexable(s, func(r *row) {
 			of := byDigest[r.page.Digest]
 			same := of != nil && r.page.Digest != ""
 			if !same {
-				byDigest[r.page.Digest], of = r.node, c.nearly(r, index)
+				byDigest[r.page.Digest], of = r.node, s.nearly(r, index)
 			}
 			if same == (kind == neardup.Exact) && of != nil && !r.html.Empty {
-				c.found(Finding{URL: r.url, Detail: says + of.url, Where: []string{of.url}})
+				found(Finding{URL: r.url, Detail: says + of.url, Where: []string{of.url}})
 			}
 		})
 	}
 }
 
 // nearly returns an earlier page that is a near-duplicate, and neither thin nor a translation; nil if there is none.
-func (c *checking) nearly(r *row, index *neardup.Index) *node {
+func (s *Site) nearly(r *row, index *neardup.Index) *node {
+	body, _ := strconv.ParseUint(r.page.Digest, 16, 64) // a digest has 16 hexadecimal digits
 	if r.html.Sim == 0 {
 		return nil
 	}
-	body, _ := strconv.ParseUint(r.page.Digest, 16, 64) // a digest has 16 hexadecimal digits
 	match := index.Add(r.url, body, r.html.Sim)
 	if match.Kind == neardup.None {
 		return nil
 	}
-	of := c.nodes[c.ids[match.Of]]
+	of := s.nodes[s.ids[match.Of]]
 	less, more := min(r.html.Words, of.page.HTML.Words), max(r.html.Words, of.page.HTML.Words)
 	if less < thinWords || more-less > more/10 || translates(r.html, of.url) || translates(of.page.HTML, r.url) {
 		return nil
@@ -157,54 +152,41 @@ func (c *checking) nearly(r *row, index *neardup.Index) *node {
 	return of
 }
 
-// aFragment is a fragment of a page.
-type aFragment struct {
-	page     ID
-	fragment unique.Handle[string]
-}
-
-func brokenFragments(c *checking) {
-	missing := make(map[aFragment]*refs)
-	var order []aFragment
-	pages(c.Site, func(r *row) {
+func brokenFragments(s *Site, found func(Finding)) {
+	missing := make(map[edge]*refs)
+	pages(s, func(r *row) {
 		for _, e := range r.links {
 			fragment := e.fragment.Value()
-			if fragment == "" || e.kind != facts.Anchor || fragmentIsOfScripts(fragment) {
+			if fragment == "" || e.kind != facts.Anchor {
 				continue
 			}
-			end, _ := c.end(e.to)
-			page := c.nodes[end].page
-			if page == nil || page.HTML == nil || page.Cut || hasFragment(page.HTML, fragment) {
+			if page := s.nodes[s.end(e.to)].page; page == nil || page.HTML == nil || page.Cut || hasFragment(page.HTML, fragment) {
 				continue
 			}
-			at := aFragment{e.to, e.fragment}
-			if missing[at] == nil {
-				missing[at] = new(refs)
-				order = append(order, at)
+			if missing[e] == nil {
+				missing[e] = new(refs)
 			}
-			missing[at].add(r.id)
+			missing[e].add(r.id)
 		}
 	})
-	for _, at := range order {
-		fragment, from := at.fragment.Value(), missing[at]
-		c.found(Finding{URL: c.nodes[at.page].url, About: fragment, Detail: "no element has the id " + fragment, Where: c.urls(from.first), Pages: from.n})
+	for at, from := range missing {
+		fragment := at.fragment.Value()
+		found(Finding{URL: s.nodes[at.to].url, About: fragment, Detail: "no element has the id " + fragment, Where: s.urls(from.first), Pages: from.n})
 	}
 }
 
-// fragmentIsOfScripts reports whether a fragment is not the id of an element, but a route of a script, a text to search
-// for, or the top.
-func fragmentIsOfScripts(fragment string) bool {
-	return strings.HasPrefix(fragment, "/") || strings.HasPrefix(fragment, "!") || strings.Contains(fragment, ":~:") ||
-		strings.ContainsAny(fragment, "=&") || strings.EqualFold(fragment, "top")
-}
-
+// hasFragment reports whether a page has the element that a fragment names, or a fragment names none, but the top,
+// a text to search for, or the route of a script.
 func hasFragment(html *facts.HTML, fragment string) bool {
+	if strings.EqualFold(fragment, "top") || strings.ContainsAny(fragment, "=&") || strings.ContainsAny(fragment[:1], "/!") || strings.Contains(fragment, ":~:") {
+		return true
+	}
 	decoded, err := url.PathUnescape(fragment)
 	return html.IDs.Has(fragment) || err == nil && html.IDs.Has(decoded)
 }
 
 // redirectLoops reports each circle once, if possible by a URL that a page, a sitemap or the user names.
-func redirectLoops(c *checking) {
+func redirectLoops(s *Site, found func(Finding)) {
 	told := make(map[ID]bool) // members of circles that were reported
 	for _, of := range []set{usedRedirects, redirects} {
 		on(of, func(r *row) (string, bool) {
@@ -215,8 +197,8 @@ func redirectLoops(c *checking) {
 			for _, member := range circle {
 				told[member] = true
 			}
-			return strings.Join(r.urls(r.way), " → "), true
-		})(c)
+			return strings.Join(s.urls(r.way), " → "), true
+		})(s, found)
 	}
 }
 
@@ -246,19 +228,14 @@ func codeFault(code string) string {
 	return ""
 }
 
-func hreflangConflict(c *checking) {
-	var page *node
-	urls := make(map[string]string) // by code, for the current page
-	on(languages, func(r *row) (string, bool) {
-		if r.node != page {
-			clear(urls)
+// hreflangConflict compares a translation with the one before it that has the same code.
+func hreflangConflict(r *row) (string, bool) {
+	for _, a := range slices.Backward(r.html.Languages[:r.at]) {
+		if strings.EqualFold(a.Code, r.code) {
+			return a.URL + " and " + r.ref, a.URL != r.ref
 		}
-		page = r.node
-		code := strings.ToLower(r.code)
-		other, there := urls[code]
-		urls[code] = r.ref
-		return other + " and " + r.ref, there && other != r.ref
-	})(c)
+	}
+	return "", false
 }
 
 // langMismatch compares the language of a page with that of its own hreflang.
@@ -278,22 +255,22 @@ func langMismatch(r *row) (string, bool) {
 	return fmt.Sprintf("lang is %s, hreflang %s", r.html.Lang, own), own != "" && !match
 }
 
-func robotsInvalid(c *checking) {
-	for _, f := range c.robots {
+func robotsInvalid(s *Site, found func(Finding)) {
+	for _, f := range s.robots {
 		for _, problem := range f.Problems {
-			c.found(Finding{URL: f.URL, About: problem, Detail: problem})
+			found(Finding{URL: f.URL, About: problem, Detail: problem})
 		}
 	}
 }
 
-// sitemapMissing finds pages in no sitemap, if some sitemap lists URLs and all sitemaps were read.
-func sitemapMissing(c *checking) {
+// unmapped yields the indexable pages in no sitemap, if some sitemap lists URLs and all sitemaps were read.
+func unmapped(s *Site, each func(*row)) {
 	filled, unread := false, false
-	sitemaps(c.Site, func(r *row) {
+	sitemaps(s, func(r *row) {
 		filled = filled || len(r.links) > 0
 		unread = unread || r.verdict != fine && r.verdict != moved || r.page.Cut
 	})
 	if filled && !unread {
-		on(indexable, func(r *row) (string, bool) { return "", !r.mapped })(c)
+		indexable.where(func(r *row) bool { return !r.mapped })(s, each)
 	}
 }

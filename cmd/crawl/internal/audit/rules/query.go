@@ -2,7 +2,6 @@ package rules
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -24,6 +23,7 @@ type row struct {
 	ref    string // the reference resolved; empty if it is no URL
 	place  string // where the reference is
 	code   string // the language of the reference
+	at     int    // the index of the reference in its list
 	target *node  // the node of ref; nil if it is not known
 
 	way     []ID  // the chain of redirects from it, including itself
@@ -183,15 +183,12 @@ func elsewhere(s *Site, each func(*row)) {
 // languages yields each translation that each page names.
 func languages(s *Site, each func(*row)) {
 	pages(s, func(r *row) {
-		for _, a := range r.html.Languages {
-			r.code = a.Code
+		for i, a := range r.html.Languages {
+			r.code, r.at = a.Code, i
 			each(r.names(a.Raw, a.URL, "head"))
 		}
 	})
 }
-
-// query finds the problems of one rule.
-type query func(*checking)
 
 // say returns what is wrong with a URL, and whether something is.
 type say func(*row) (string, bool)
@@ -201,18 +198,20 @@ func because(r *row) (string, bool) { return r.why, true }
 
 // on returns a query for the URLs of a set with which something is wrong.
 func on(of set, what say) query {
-	return func(c *checking) {
-		of(c.Site, func(r *row) {
-			if text, wrong := what(r); wrong {
-				f := Finding{URL: r.url, Detail: text}
-				if r.code != "" {
-					f.About, f.Detail = r.code, r.code+": "+text
-				}
-				if r.linkers {
-					f.Where, f.Pages = c.urls(r.refs.first), r.refs.n
-				}
-				c.found(f)
+	return func(s *Site, found func(Finding)) {
+		of(s, func(r *row) {
+			text, wrong := what(r)
+			if !wrong {
+				return
 			}
+			f := Finding{URL: r.url, Detail: text}
+			if r.code != "" {
+				f.About, f.Detail = r.code, r.code+": "+text
+			}
+			if r.linkers {
+				f.Where, f.Pages = s.urls(r.refs.first), r.refs.n
+			}
+			found(f)
 		})
 	}
 }
@@ -242,22 +241,22 @@ const (
 // lacking finds pages that lack something. If nearly all pages of a host lack it, there is one finding for the host,
 // otherwise one per page.
 func lacking(of set, lacks func(r *row) bool) query {
-	return func(c *checking) {
-		all, without := make(map[string]int), make(map[string][]*node)
-		of(c.Site, func(r *row) {
+	return func(s *Site, found func(Finding)) {
+		all, without := make(map[string]int), make(map[string][]string) // by origin
+		of(s, func(r *row) {
 			origin := facts.Origin(r.url)
 			if all[origin]++; lacks(r) {
-				without[origin] = append(without[origin], r.node)
+				without[origin] = append(without[origin], r.url)
 			}
 		})
-		for _, origin := range slices.Sorted(maps.Keys(without)) {
-			list, others := without[origin], all[origin]-len(without[origin])
+		for origin, list := range without {
+			others := all[origin] - len(list)
 			if others == 0 && len(list) >= fewPages || len(list) > max(manyPages, all[origin]*9/10) {
-				c.found(Finding{URL: origin + "/", About: "site", Detail: fmt.Sprintf("%d of %d pages", len(list), all[origin])})
+				found(Finding{URL: origin + "/", About: "site", Detail: fmt.Sprintf("%d of %d pages", len(list), all[origin])})
 				continue
 			}
-			for _, n := range list {
-				c.found(Finding{URL: n.url, Detail: fmt.Sprintf("%d other pages have it", others)})
+			for _, url := range list {
+				found(Finding{URL: url, Detail: fmt.Sprintf("%d other pages have it", others)})
 			}
 		}
 	}
@@ -272,8 +271,8 @@ func header(bit facts.Protection) query {
 
 // hosts yields the home page of each host that has pages.
 func hosts(s *Site, each func(*row)) {
-	for _, origin := range slices.Sorted(maps.Keys(s.medians)) {
-		each(&row{Site: s, node: &node{url: origin + "/"}, usual: s.medians[origin]})
+	for origin, usual := range s.medians {
+		each(&row{Site: s, node: &node{url: origin + "/"}, usual: usual})
 	}
 }
 

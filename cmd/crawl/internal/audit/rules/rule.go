@@ -2,9 +2,7 @@ package rules
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 )
 
 // Severity says how much a finding matters.
@@ -50,31 +48,20 @@ type Finding struct {
 // Key identifies a finding across audits. It leaves out the detail, which may be a time or a count.
 func (f *Finding) Key() string { return f.Rule + "\n" + f.URL + "\n" + f.About }
 
-// checking is the application of one rule.
-type checking struct {
-	*Site
-
-	rule *Rule
-	to   *[]Finding
-}
-
-// found adds a finding.
-func (c *checking) found(f Finding) {
-	f.Rule, f.Severity = c.rule.ID, c.rule.Severity
-	f.Pages = max(f.Pages, len(f.Where))
-	*c.to = append(*c.to, f)
-}
+// query finds the problems of one rule.
+type query func(s *Site, found func(Finding))
 
 // Check applies all rules of the table, and drops findings that skip selects. It returns the findings in the order of
 // the table; those of one rule are ordered by how many pages they concern and then by URL.
-func (s *Site) Check(skip func(*Finding) bool) []Finding {
-	var all []Finding
+func (s *Site) Check(skip func(*Finding) bool) (all []Finding) {
 	for i := range Table {
-		from := len(all)
-		Table[i].query(&checking{s, &Table[i], &all})
-		mine := slices.DeleteFunc(all[from:], func(f Finding) bool { return skip(&f) })
-		all = all[:from+len(mine)]
-		slices.SortStableFunc(mine, func(a, b Finding) int {
+		rule, from := &Table[i], len(all)
+		rule.query(s, func(f Finding) {
+			if f.Rule, f.Severity, f.Pages = rule.ID, rule.Severity, max(f.Pages, len(f.Where)); !skip(&f) {
+				all = append(all, f)
+			}
+		})
+		slices.SortStableFunc(all[from:], func(a, b Finding) int {
 			return cmp.Or(cmp.Compare(b.Pages, a.Pages), cmp.Compare(a.URL, b.URL), cmp.Compare(a.About, b.About))
 		})
 	}
@@ -87,19 +74,4 @@ func Find(id string) *Rule {
 		return &Table[i]
 	}
 	return nil
-}
-
-// Markdown returns the page of the documentation about all rules.
-func Markdown() string {
-	var b strings.Builder
-	group := ""
-	for i := range Table {
-		r := &Table[i]
-		if r.Group != group {
-			group = r.Group
-			fmt.Fprintf(&b, "\n## %s\n\n| rule | severity | found when | to mend it |\n|---|---|---|---|\n", group)
-		}
-		fmt.Fprintf(&b, "| `%s`: %s | %s | %s | %s |\n", r.ID, r.Title, r.Severity, strings.ReplaceAll(r.Help, "|", `\|`), strings.ReplaceAll(r.Mend, "|", `\|`))
-	}
-	return b.String()
 }

@@ -309,10 +309,10 @@ func (s *Site) follow(id ID) (way []ID, loop bool) {
 	return way, false
 }
 
-// end returns the last URL of the chain that follow returns.
-func (s *Site) end(id ID) (ID, bool) {
-	way, loop := s.follow(id)
-	return way[len(way)-1], loop
+// end returns the last URL of that chain.
+func (s *Site) end(id ID) ID {
+	way, _ := s.follow(id)
+	return way[len(way)-1]
 }
 
 // urls returns the URLs of IDs.

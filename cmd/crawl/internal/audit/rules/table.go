@@ -44,8 +44,8 @@ var Table = []Rule{
 	{"broken-link", groupLinks, "Broken link", Error, "a page of the site that others link to is not there (404, 410, another 4xx that is no refusal), or its host does not exist, refuses connections, or has no valid certificate", "correct the links on the pages that are named, or redirect the URL to what took its place", on(own(broken), func(r *row) (string, bool) { return r.why, !r.resource })},
 	{"broken-resource", groupLinks, "Broken image, script or style", Error, "what a page is made of is not there", "correct the reference, or put the file back", on(own(broken), func(r *row) (string, bool) { return r.why, r.resource })},
 	{"server-error", groupLinks, "Server error", Error, "a URL of the site is answered with 5xx, after retries", "look into the log of the server", on(own(failing), because)},
-	{"no-answer", groupLinks, "No usable answer", Warning, "a URL of the site does not answer in time, or with something that is no HTTP; whether it is there cannot be told", "try it by hand; raise --timeout if it is slow", on(own(unclear), func(r *row) (string, bool) { return r.why, r.page.Status == 0 })},
-	{"link-unclear", groupLinks, "Link to a refusal", Notice, "a URL of the site is answered with 401, 403, 405, 406, 429, 451 or 999: it is there for some, or not", "leave out links that readers cannot follow, or give --auth or --cookie-file", on(own(unclear), func(r *row) (string, bool) { return r.why, r.page.Status != 0 })},
+	{"no-answer", groupLinks, "No usable answer", Warning, "a URL of the site does not answer in time, or with something that is no HTTP; whether it is there cannot be told", "try it by hand; raise --timeout if it is slow", on(own(unclear), func(r *row) (string, bool) { return r.why, r.page.Status < 400 })},
+	{"link-unclear", groupLinks, "Link to a refusal", Notice, "a URL of the site is answered with 401, 403, 405, 406, 429, 451 or 999: it is there for some, or not", "leave out links that readers cannot follow, or give --auth or --cookie-file", on(own(unclear), func(r *row) (string, bool) { return r.why, r.page.Status >= 400 })},
 	{"broken-fragment", groupLinks, "Broken fragment", Warning, "a link names a place in a page that has no element with that id or name; not of routes of scripts (#/ and #!), #top and text fragments", "correct the fragment, or give the element its id", brokenFragments},
 	{"external-broken", groupLinks, "Broken link to another site", Error, "with --external: the page is not there (404, 410, another 4xx that is no refusal), or its host does not exist, refuses connections, has a certificate for another name, or redirects in a circle", "correct or remove the link", on(external(broken), because)},
 	{"external-failing", groupLinks, "Failing link to another site", Warning, "with --external: the answer is 5xx, after retries", "try it later, and remove the link if it stays so", on(external(failing), because)},
@@ -127,7 +127,7 @@ var Table = []Rule{
 	{"canonical-insecure", groupCanonical, "Canonical URL without encryption", Warning, "the canonical URL of an https page is http", "write https", on(elsewhere, func(r *row) (string, bool) {
 		return r.ref, strings.HasPrefix(r.url, "https://") && strings.HasPrefix(r.ref, "http://")
 	})},
-	{"canonical-relative", groupCanonical, "Relative canonical URL", Notice, "a canonical link is relative: copies of the page on other hosts would name themselves", "write the whole URL", on(heeded, func(r *row) (string, bool) { return strconv.Quote(r.raw), r.ref != "" && !absolute(r.raw) })},
+	{"canonical-relative", groupCanonical, "Relative canonical URL", Notice, "a canonical link is relative: copies of the page on other hosts would name themselves", "write the whole URL", on(heeded, func(r *row) (string, bool) { return strconv.Quote(r.raw), r.ref != "" && !absolute.MatchString(r.raw) })},
 
 	{"hreflang-broken", groupLanguages, "Translation is broken", Error, "a page names a translation that is answered with an error", "correct the URL, or remove it", on(languages, func(r *row) (string, bool) { return r.ref + ": " + r.why, !r.there() })},
 	{"hreflang-code", groupLanguages, "Code of no language", Error, "a code is no language (ISO 639-1), with or without script and region (ISO 3166-1), nor x-default", "correct the code, such as en-GB for en-UK", on(languages, func(r *row) (string, bool) { fault := codeFault(r.code); return fault, fault != "" })},
@@ -156,8 +156,8 @@ var Table = []Rule{
 	{"hreflang-self", groupLanguages, "Page does not name itself", Warning, "a page names translations and is not among them", "add the page itself", on(indexable, func(r *row) (string, bool) {
 		return fmt.Sprintf("it names %d others", len(r.html.Languages)), len(r.html.Languages) > 0 && !r.variants && !translates(r.html, r.url)
 	})},
-	{"hreflang-conflict", groupLanguages, "Two pages of one language", Warning, "a page names different URLs for one code", "leave one", hreflangConflict},
-	{"hreflang-relative", groupLanguages, "Relative URL of a translation", Warning, "a translation is named by a relative URL, which search engines ignore", "write the whole URL", on(languages, func(r *row) (string, bool) { return strconv.Quote(r.raw), !absolute(r.raw) })},
+	{"hreflang-conflict", groupLanguages, "Two pages of one language", Warning, "a page names different URLs for one code", "leave one", on(languages, hreflangConflict)},
+	{"hreflang-relative", groupLanguages, "Relative URL of a translation", Warning, "a translation is named by a relative URL, which search engines ignore", "write the whole URL", on(languages, func(r *row) (string, bool) { return strconv.Quote(r.raw), !absolute.MatchString(r.raw) })},
 	{"lang-mismatch", groupLanguages, "Language contradicts itself", Notice, "the lang attribute of a page is another language than its own hreflang", "correct one of them", on(pages, langMismatch)},
 	{"lang-missing", groupLanguages, "No language", Notice, "the html element has no lang attribute, and screen readers guess; told once for a host if nearly all lack it", "add lang, such as lang=\"en\"", lacking(indexable, func(r *row) bool { return r.html.Lang == "" && !r.html.Empty })},
 
@@ -196,7 +196,7 @@ var Table = []Rule{
 	{"orphan", groupSitemaps, "Page that nobody links to", Warning, "a page is in a sitemap, and no page links to it; not looked for if the crawl was cut off", "link to it, or remove it", on(listed(fine), func(r *row) (string, bool) {
 		return "", !r.Partial && !r.linked && r.depth != 0 && (r.page.HTML == nil || r.indexable())
 	})},
-	{"sitemap-missing", groupSitemaps, "Page in no sitemap", Notice, "an indexable page is in none of the sitemaps that there are", "add it", sitemapMissing},
+	{"sitemap-missing", groupSitemaps, "Page in no sitemap", Notice, "an indexable page is in none of the sitemaps that there are", "add it", on(unmapped, because)},
 
 	{"page-empty", groupContent, "Empty page", Warning, "a page has neither text nor images, nor scripts that could make some", "fill it, or answer with 404", on(pages, func(r *row) (string, bool) {
 		return fmt.Sprintf("%d bytes of HTML", r.page.Size), r.html.Empty && !r.page.Cut && (r.html.Refresh == "" || r.html.Refresh == r.url)
