@@ -22,14 +22,11 @@ import (
 
 // Bounds of what is kept of a page.
 const (
-	maxAnchors = 20_000
-	maxCodes   = 500
-	// maxDirectives bounds the directives for robots.
-	maxDirectives = 20
-	// maxProblems bounds the problems of a robots.txt.
-	maxProblems = 20
-	// maxFragment is the length in bytes above which a fragment is not checked.
-	maxFragment = 2000
+	maxAnchors    = 20_000
+	maxCodes      = 500
+	maxDirectives = 20   // for robots
+	maxProblems   = 20   // of a robots.txt
+	maxFragment   = 2000 // bytes: a longer fragment is not checked
 )
 
 // New returns what is known of any page, without its content.
@@ -64,11 +61,10 @@ func walled(h http.Header, body []byte) bool {
 // ReadRobots returns the facts of a robots.txt and its faults.
 func ReadRobots(p *crawl.Page) *Page {
 	f := New(p)
-	if f.Kind = Robots; p.Status != http.StatusOK {
-		return f
-	}
-	for _, fault := range robots.Faults(p.Body, maxProblems) {
-		f.Problems = append(f.Problems, clip(fault))
+	if f.Kind = Robots; p.Status == http.StatusOK {
+		for _, fault := range robots.Faults(p.Body, maxProblems) {
+			f.Problems = append(f.Problems, clip(fault))
+		}
 	}
 	return f
 }
@@ -109,14 +105,14 @@ func ReadMap(p *crawl.Page) *Page {
 
 // reading is an HTML page that is being read.
 type reading struct {
+	*Page
 	*HTML
 
 	page   *crawl.Page
-	url    canonical.URL
+	base   canonical.URL
 	secure bool // by https, so that a browser refuses resources by http
 	judge  func(url string, kind Kind) Kind
 	links  map[string]bool
-	list   []string
 	ids    []string
 
 	named, nameless string // the last link with text, and one without that is still to be noted
@@ -126,13 +122,11 @@ type reading struct {
 // scope.
 func Read(p *crawl.Page, judge func(url string, kind Kind) Kind) *Page {
 	f := New(p)
-	if f.Type != "text/html" && f.Type != "application/xhtml+xml" || p.Status != http.StatusOK {
+	if f.Type != "text/html" && f.Type != "application/xhtml+xml" || p.Status != http.StatusOK || f.Class == "decode" {
 		return f
 	}
-	r := &reading{
-		HTML: &HTML{Lang: clip(p.First("html").Attr("lang"))},
-		page: p, url: canonical.Restore(f.URL), secure: p.URL.Scheme == "https", judge: judge, links: make(map[string]bool),
-	}
+	f.HTML = &HTML{Lang: clip(p.First("html").Attr("lang"))}
+	r := &reading{Page: f, HTML: f.HTML, page: p, base: canonical.Restore(f.URL), secure: p.URL.Scheme == "https", judge: judge, links: make(map[string]bool)}
 	r.header()
 	for _, part := range []string{"head", "body"} {
 		for e := range p.First(part).Find("*") {
@@ -145,24 +139,20 @@ func Read(p *crawl.Page, judge func(url string, kind Kind) Kind) *Page {
 	}
 	r.text()
 	r.IDs = HashesOf(r.ids)
-	f.HTML, f.Links = r.HTML, r.list
 	return f
 }
 
 // link adds a link, once for each fragment. A link that occurs with and without a fragment may be added twice, which
 // does no harm.
 func (r *reading) link(to, fragment string, kind Kind) {
-	if to == "" || len(r.list) >= maxAnchors {
+	plain := Link('?', r.base.Origin(), to, "")
+	if to == "" || len(r.Links) >= maxAnchors || fragment == "" && r.links[plain] {
 		return
 	}
-	plain := Link('?', r.url.Origin(), to, "")
-	if fragment == "" && r.links[plain] {
-		return
-	}
-	text := Link(r.judge(to, kind), r.url.Origin(), to, fragment)
+	text := Link(r.judge(to, kind), r.base.Origin(), to, fragment)
 	if r.links[plain] = true; !r.links[text] {
 		r.links[text] = true
-		r.list = append(r.list, text)
+		r.Links = append(r.Links, text)
 	}
 }
 
@@ -202,10 +192,7 @@ func (r *reading) policy(text string) {
 
 // resolve resolves a reference to a canonical URL; "" if it is none.
 func (r *reading) resolve(ref string) string {
-	u, err := r.url.Resolve(ref)
-	if err != nil {
-		return ""
-	}
+	u, _ := r.base.Resolve(ref) // zero with an error
 	return u.String()
 }
 
@@ -266,10 +253,25 @@ func (r *reading) element(e crawl.Element, part string) {
 		if action := strings.TrimSpace(e.Attr("action")); r.page.URL.Scheme == "https" && strings.HasPrefix(strings.ToLower(action), "http://") {
 			r.Forms.Add(action)
 		}
-	case "img", "script", "iframe", "audio", "video", "source", "embed", "track", "input":
-		r.media(e, name)
+	case "script":
+		if media, _, _ := strings.Cut(strings.ToLower(e.Attr("type")), ";"); strings.TrimSpace(media) == "application/ld+json" {
+			r.jsonld(e)
+		}
+		r.resource(e, "src", true)
+	case "input":
+		if strings.EqualFold(e.Attr("type"), "image") {
+			r.resource(e, "src", true)
+		}
 	case "object":
 		r.resource(e, "data", true)
+	case "img", "iframe", "audio", "video", "source", "embed", "track":
+		r.resource(e, "src", true)
+		r.resource(e, "poster", true)
+		for set := []byte(e.Attr("srcset")); len(set) > 0; {
+			var ref []byte
+			ref, set = extract.NextImage(set)
+			r.load(r.resolve(string(ref)))
+		}
 	}
 }
 
@@ -308,13 +310,11 @@ func (r *reading) related(rel, code, raw, to, where string) {
 
 // resource adds a resource of the page. loaded says that a browser fetches it by itself.
 func (r *reading) resource(e crawl.Element, attribute string, loaded bool) {
-	to := e.URL(attribute)
+	to, kind := e.URL(attribute), Resource
 	if e.Name() == "iframe" {
-		r.link(to, "", Anchor)
-	} else {
-		r.link(to, "", Resource)
+		kind = Anchor
 	}
-	if loaded {
+	if r.link(to, "", kind); loaded {
 		r.load(to)
 	}
 }
@@ -323,21 +323,6 @@ func (r *reading) resource(e crawl.Element, attribute string, loaded bool) {
 func (r *reading) load(to string) {
 	if r.secure && strings.HasPrefix(to, "http://") && !Local(to) {
 		r.Mixed.Add(to)
-	}
-}
-
-func (r *reading) media(e crawl.Element, name string) {
-	if name != "input" || strings.EqualFold(e.Attr("type"), "image") {
-		r.resource(e, "src", true)
-	}
-	r.resource(e, "poster", true)
-	for set := []byte(e.Attr("srcset")); len(set) > 0; {
-		var ref []byte
-		ref, set = extract.NextImage(set)
-		r.load(r.resolve(string(ref)))
-	}
-	if media, _, _ := strings.Cut(strings.ToLower(e.Attr("type")), ";"); name == "script" && strings.TrimSpace(media) == "application/ld+json" {
-		r.jsonld(e)
 	}
 }
 
