@@ -11,16 +11,23 @@
 package audit
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/treadlight/crawl"
@@ -51,22 +58,35 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// The files in Dir.
 const (
-	stateDir = "state"
-	jsonFile = "audit.json"
+	stateDir  = "state"       // in Dir
+	jsonFile  = "audit.json"  // in Dir
+	factsName = "facts.jsonl" // in stateDir
+
+	// Labels of requests besides those of the site, and the metadata that counts redirects.
+	labelOutside = "audit-outside"
+	labelRobots  = "audit-robots"
+	metaHops     = "audit-hops"
+	maxHops      = 10
+
+	// ownRPS is with how many requests per second a crawl with --strategy off and --external begins on the hosts of its
+	// seeds. Other hosts must have a pace.
+	ownRPS = 10_000
+	// mostMemory is the size of the heap, in bytes, above which garbage is collected more often. A site of 100,000 pages
+	// with 50 links each needs half of it.
+	mostMemory = 400 << 20
+	// maxAge is how long the response of another site may be reused.
+	maxAge = 24 * time.Hour
 )
 
 // Run audits a site. Its error carries the exit code, also that of findings.
 func Run(ctx context.Context, cfg Config) error {
 	a := &audit{Config: cfg, began: clock.System().Now()}
-	defer func() {
-		if a.temp {
-			_ = os.RemoveAll(a.work) // what remains is in a temporary directory
-		}
-	}()
 	if err := a.prepare(); err != nil {
 		return err
+	}
+	if a.Dir == "" {
+		defer os.RemoveAll(a.work) //nolint:errcheck // what remains is in a temporary directory
 	}
 	old, err := a.older()
 	if err != nil {
@@ -99,12 +119,12 @@ func Run(ctx context.Context, cfg Config) error {
 type audit struct {
 	Config
 
-	began  time.Time
-	work   string // the directory of the facts
-	temp   bool   // work is temporary, and removed in the end
-	skip   func(*rules.Finding) bool
-	failOn func(*rules.Finding) bool
-	known  map[string]*facts.Page // targets of links out of scope, from an older audit
+	began        time.Time
+	work         string // the directory of the facts; temporary without Dir
+	skip, failOn func(*rules.Finding) bool
+	known        map[string]*facts.Page // targets of links out of scope, from an older audit
+	prefix       bool                   // the scope is a prefix, so links to the same host may be out of scope
+	asked        sync.Map               // origins whose robots.txt was requested, and URLs of known that were written again
 
 	partial     string // why not everything was visited; empty means that it was
 	interrupted bool
@@ -122,7 +142,6 @@ func (a *audit) prepare() (err error) {
 		if a.work, err = os.MkdirTemp("", "crawl-audit-"); err != nil {
 			return cli.Open("a directory for temporary files", err)
 		}
-		a.temp = true
 		return nil
 	}
 	a.work = filepath.Join(a.Dir, stateDir)
@@ -134,10 +153,7 @@ func (a *audit) prepare() (err error) {
 		if old := filepath.Clean(a.Against); a.Against != "" && (old == filepath.Clean(a.Dir) || old == done) {
 			return cli.Usagef("--against %s is what --overwrite replaces: give another --output", a.Against)
 		}
-		if err = os.RemoveAll(a.work); err == nil {
-			err = os.Remove(done)
-		}
-		if err != nil {
+		if err = errors.Join(os.RemoveAll(a.work), os.Remove(done)); err != nil {
 			return cli.Write("--output", err)
 		}
 	}
@@ -156,8 +172,7 @@ func (a *audit) older() (*report.Report, error) {
 		return nil, nil
 	}
 	path := a.Against
-	info, err := os.Stat(path)
-	if err == nil && info.IsDir() {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		a.known = readKnown(filepath.Join(path, stateDir, factsName), a.began)
 		path = filepath.Join(path, jsonFile)
 	}
@@ -185,8 +200,8 @@ func (a *audit) crawl(ctx context.Context) error {
 		}
 		return err
 	}
-	g := &gatherer{external: a.External, prefix: o.Scope.Mode == "prefix", known: a.known}
-	o.Sinks, o.OnPage, o.Log, o.Version = []record.Sink{file}, g.handle, job.OfProgram(a.Log), cli.Version()
+	a.prefix = o.Scope.Mode == "prefix"
+	o.Sinks, o.OnPage, o.Log, o.Version = []record.Sink{file}, a.handle, job.OfProgram(a.Log), cli.Version()
 	c, err := crawl.New(o)
 	if err != nil {
 		return errors.Join(err, file.Close())
@@ -196,19 +211,15 @@ func (a *audit) crawl(ctx context.Context) error {
 		every = 10 * time.Second
 	}
 	err = job.Supervise(ctx, a.Term, a.Log, every, c, func(ctx context.Context) error { return c.Run(ctx, a.Seeds...) })
-	err = errors.Join(err, file.Close())
 	snap := c.Snapshot()
-	switch {
+	switch err = errors.Join(err, file.Close()); {
 	case err != nil:
 		return err
 	case snap.State == "interrupted" && a.Dir != "":
 		a.Log.Info("the audit was interrupted; go on with it by the same command", slog.String("audit", a.Dir))
 		return &cli.Error{Code: cli.CodeInterrupted}
-	case snap.State == "interrupted":
-		a.interrupted = true
-	}
-	if snap.State != "done" {
-		a.partial = snap.Reason
+	case snap.State != "done":
+		a.interrupted, a.partial = snap.State == "interrupted", snap.Reason
 	}
 	if snap.Pages == 0 && state == nil {
 		return cli.ErrNothing
@@ -219,7 +230,21 @@ func (a *audit) crawl(ctx context.Context) error {
 // open returns the options of the crawl, and the state if a crawl continues.
 func (a *audit) open() (crawl.Options, *crawl.State, error) {
 	o := a.Options
-	if a.temp {
+	if a.External && o.Politeness.Strategy == "off" {
+		o.Politeness.Strategy = ""
+		for _, seed := range a.canonicalSeeds() {
+			hosts := &o.Politeness.Hosts
+			i := slices.IndexFunc(*hosts, func(h crawl.HostOptions) bool {
+				below, wild := strings.CutPrefix(h.Match, "*")
+				return h.Match == seed.Host() || h.Match == seed.Hostname() || wild && strings.HasSuffix(seed.Hostname(), below)
+			})
+			if i < 0 {
+				i, *hosts = len(*hosts), append(*hosts, crawl.HostOptions{Match: seed.Host()})
+			}
+			(*hosts)[i].InitialRPS, (*hosts)[i].MaxRPS = ownRPS, ownRPS
+		}
+	}
+	if a.Dir == "" {
 		return o, nil, nil
 	}
 	state, err := crawl.OpenState(crawl.StateConfig{Dir: a.work, Version: cli.Version(), Log: a.Log})
@@ -236,9 +261,156 @@ func (a *audit) open() (crawl.Options, *crawl.State, error) {
 	return state.Options(), state, nil
 }
 
-// mostMemory is the size of the heap, in bytes, above which garbage is collected more often. A site of 100,000 pages
-// with 50 links each needs half of it.
-const mostMemory = 400 << 20
+func (a *audit) canonicalSeeds() (list []canonical.URL) {
+	for _, seed := range a.Seeds {
+		if u, err := canonical.ParseTyped(seed); err == nil {
+			list = append(list, u)
+		}
+	}
+	return list
+}
+
+// handle is the handler of the crawl.
+func (a *audit) handle(_ context.Context, p *crawl.Page) error {
+	switch {
+	case p.Label() == labelRobots:
+		return p.Emit(facts.ReadRobots(p))
+	case p.Label() == labelOutside:
+		return outside(p)
+	case p.Kind == "sitemap":
+		return p.Emit(facts.ReadMap(p))
+	}
+	f := facts.Read(p, func(url string, kind facts.Kind) facts.Kind { return a.kindOf(p, url, kind) })
+	origin := facts.Origin(p.URL.String())
+	if _, again := a.asked.LoadOrStore(origin, true); !again { // robots.txt as a page
+		p.Follow(origin+"/robots.txt", crawl.WithLabel(labelRobots), crawl.WithoutScope(), crawl.WithAgain("audit"))
+	}
+	if f.To != "" {
+		f.Links = append(f.Links, facts.Link(a.kindOf(p, f.To, facts.Anchor), "", f.To, ""))
+	}
+	return p.Emit(f)
+}
+
+// kindOf returns the kind of a link: kind, or one that says that the link leads out of scope. In that case it requests
+// the target if External is set.
+func (a *audit) kindOf(p *crawl.Page, url string, kind facts.Kind) facts.Kind {
+	if !a.prefix && strings.HasPrefix(url, facts.Origin(p.URL.String())+"/") {
+		return kind
+	}
+	switch p.Follow(url).Reason {
+	case "other_host", "other_domain", "other_prefix":
+	case "":
+		return kind
+	default:
+		return facts.Unchecked
+	}
+	switch known := a.known[url]; {
+	case !a.External:
+	case known != nil:
+		if _, again := a.asked.LoadOrStore(url, true); !again {
+			_ = p.Emit(known) // an error means a full page: the next audit checks the link
+		}
+	default:
+		p.Follow(url, crawl.WithLabel(labelOutside), crawl.WithMethod(http.MethodHead), crawl.WithoutScope())
+	}
+	if kind == facts.Resource {
+		return facts.OutsideResource
+	}
+	return facts.OutsideAnchor
+}
+
+// outside handles the response of a link's target out of scope. It repeats a HEAD request as GET if the response may
+// differ.
+func outside(p *crawl.Page) error {
+	f := facts.New(p)
+	f.Kind, f.Referrer, f.At = facts.Outside, "", p.FetchedAt.Unix()
+	hops, _ := strconv.Atoi(p.Meta(metaHops)) // zero without metadata
+	again := []crawl.FollowOption{crawl.WithLabel(labelOutside), crawl.WithoutScope(), crawl.WithMeta(metaHops, strconv.Itoa(hops+1))}
+	switch {
+	case f.To != "" && hops < maxHops:
+		p.Follow(f.To, append(again, crawl.WithMethod(http.MethodHead))...)
+	case p.Method == http.MethodHead && refusesHead(f):
+		p.Follow(f.URL, again...)
+	}
+	return p.Emit(f)
+}
+
+// refusesHead reports whether GET may get another response than HEAD did. Many servers do not support HEAD.
+func refusesHead(f *facts.Page) bool {
+	switch f.Class {
+	case "protocol", "decode", "truncated", "timeout":
+		return true
+	}
+	return f.Status >= 400 && f.Status != http.StatusTooManyRequests
+}
+
+// factsFile is the sink of facts. For a record that no handler saw, such as that of a URL disallowed by robots.txt, it
+// writes facts made from the record.
+type factsFile struct {
+	record.Durable
+	name string
+}
+
+// Mark returns how far the file is committed, under a name that does not change when the directory moves.
+func (w factsFile) Mark() record.Position {
+	p := w.Durable.Mark()
+	p.Path = w.name
+	return p
+}
+
+// Takes implements [record.ItemSink].
+func (w factsFile) Takes(value any) bool { _, ok := value.(*facts.Page); return ok }
+
+// WriteItem implements [record.ItemSink].
+func (w factsFile) WriteItem(r *record.Record, item record.Item) error {
+	return w.Durable.(record.ItemSink).WriteItem(r, item) //nolint:forcetypeassert // it is made by crawl.Items
+}
+
+// Write writes facts for a record that has an error and no items.
+func (w factsFile) Write(r *record.Record) error {
+	if len(r.Items) > 0 || r.Error == nil {
+		return nil
+	}
+	f := &facts.Page{URL: r.URL, Status: r.Status, Class: r.Error.Class, Message: r.Error.Message, Referrer: r.Referrer}
+	text, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	return w.WriteItem(r, record.Item{Value: f, JSON: text})
+}
+
+// openFacts opens the file of facts: a new one, or, with a state, the existing one at the position in the state.
+func openFacts(dir string, state *crawl.State) (factsFile, error) {
+	var resume *record.Position
+	if state != nil {
+		at := state.Position(factsName)
+		resume = &at
+	}
+	file, err := crawl.Items[facts.Page](filepath.Join(dir, factsName), resume)
+	return factsFile{file, factsName}, err
+}
+
+// readKnown returns the successful responses of other sites in the facts of an older audit, or nil if these cannot be
+// read.
+func readKnown(path string, now time.Time) map[string]*facts.Page {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	known := make(map[string]*facts.Page)
+	for r := bufio.NewReader(file); ; {
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return known
+		}
+		var f facts.Page
+		if bytes.Contains(line, []byte(`"kind":"outside"`)) && json.Unmarshal(line, &f) == nil &&
+			f.Status/100 == 2 && now.Sub(time.Unix(f.At, 0)) < maxAge {
+			known[f.URL] = &f
+		}
+	}
+}
 
 // judge applies the rules to the facts.
 func (a *audit) judge() (*report.Report, error) {
@@ -248,10 +420,8 @@ func (a *audit) judge() (*report.Report, error) {
 	}
 	defer func() { _ = file.Close() }() // it was only read
 	site := &rules.Site{Partial: a.partial != "", External: a.External}
-	for _, seed := range a.Seeds {
-		if u, err := canonical.ParseTyped(seed); err == nil {
-			site.Seeds = append(site.Seeds, u.String())
-		}
+	for _, seed := range a.canonicalSeeds() {
+		site.Seeds = append(site.Seeds, seed.String())
 	}
 	// A heap may double before it is collected. For a large site that may be more than the machine can spare.
 	if limit := debug.SetMemoryLimit(-1); limit > mostMemory {

@@ -362,6 +362,7 @@ func grow(t *testing.T, half int) (s *site, options crawl.Options) {
 	options.Access.CAFile = ca
 	for _, host := range []string{"example.com", "wrong.test", "out.test", "plain.test", "dead.test"} {
 		options.Access.Resolve = append(options.Access.Resolve, host+":*:127.0.0.1")
+		options.Politeness.Hosts = append(options.Politeness.Hosts, crawl.HostOptions{Match: host, InitialRPS: ownRPS, MaxRPS: ownRPS})
 	}
 	options.Fetch.AllowPrivate, options.Scope.Resources, options.Scope.FollowNofollow = true, true, true
 	return s, options

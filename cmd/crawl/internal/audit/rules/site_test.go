@@ -124,6 +124,8 @@ func TestVerdicts(t *testing.T) {
 		{failing, []facts.Page{{Status: 500}, {Status: 502}, {Status: 503}, {Status: 504}}},
 		{unclear, []facts.Page{
 			{Status: 401},
+			{Status: 200, Class: "decode"},
+			{Status: 200, Class: "network"},
 			{Status: 403},
 			{Status: 405},
 			{Status: 406},
