@@ -111,7 +111,6 @@ const defaultBody = 1 << 30
 
 // hooks puts the program's hooks and replacements into cfg. The error names the fields that are wrong.
 func (o *Options) hooks(cfg *assembly.Config) error {
-	cfg.Panics = o.Panics
 	if f := o.OnRequest; f != nil {
 		cfg.OnRequest = func(r *http.Request) error { return o.guard("OnRequest", func() error { return f(r) }) }
 	}

@@ -207,7 +207,8 @@ func (o *Options) inner() (assembly.Config, error) {
 		}
 	}
 	cfg := assembly.Config{
-		Settings: settings, OnPage: o.handler(), HandlersFollow: o.HandlersFollow, Sinks: o.Sinks, Archives: o.Archives,
+		Settings: settings, Hooks: pipeline.Hooks{Handle: o.handler(), HandlersFollow: o.HandlersFollow, Panics: o.Panics},
+		Sinks: o.Sinks, Archives: o.Archives,
 		Kept: o.State.unwrap(), Join: o.Join, Began: o.Began, Version: o.Version, Log: o.Log,
 	}
 	if o.Shared != nil {
@@ -224,7 +225,7 @@ func (o *Options) inner() (assembly.Config, error) {
 }
 
 // handler returns what OnPage and the Router do with a page; nil if neither is set.
-func (o *Options) handler() func(context.Context, *pipeline.Page) error {
+func (o *Options) handler() pipeline.Handler {
 	onPage, router := o.OnPage, o.Router
 	if onPage == nil && router == nil {
 		return nil

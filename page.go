@@ -18,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/route"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
@@ -246,7 +247,7 @@ func (f Followed) OK() bool { return f.Reason == "" }
 // send those.
 type FollowOption func(*followOptions)
 
-type followOptions struct{ pipeline.Request }
+type followOptions struct{ request.Request }
 
 // WithPriority sets the URL's points, from -1000 to 1000: of a host's URLs those with more points go first. Without it
 // they are those of [Options.Order] and [ScopeOptions.Scores], or 0.

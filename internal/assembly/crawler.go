@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,6 +23,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
@@ -44,10 +44,7 @@ var (
 type Config struct {
 	Settings
 
-	OnPage func(ctx context.Context, page *pipeline.Page) error
-
-	HandlersFollow bool
-
+	pipeline.Hooks
 	Own
 
 	OnEvent  func(ratelimit.Event)
@@ -297,7 +294,7 @@ func (c *Crawler) RunSeq(ctx context.Context, more iter.Seq[string], first ...st
 
 // start runs the crawl, and ensures that it runs once: a second run must not get further, as its end would close the
 // client of both. A nil later means that there are no more seeds.
-func (c *Crawler) start(ctx context.Context, loop chan<- *pipeline.Page, first []string, later iter.Seq[canonical.URL]) error {
+func (c *Crawler) start(ctx context.Context, loop pipeline.Handler, first []string, later iter.Seq[canonical.URL]) error {
 	urls, err := parseSeeds(first)
 	if err != nil {
 		return err
@@ -305,11 +302,11 @@ func (c *Crawler) start(ctx context.Context, loop chan<- *pipeline.Page, first [
 	if c.began.Swap(true) {
 		return errors.New("Run was called before: build a new Crawler for another crawl")
 	}
-	early := c.early.take()
-	c.pipe.Give(early...)
-	if loop != nil {
-		c.pipe.Loop(loop)
+	seeds := c.early.take()
+	for _, u := range urls {
+		seeds = append(seeds, request.Seed{URL: u})
 	}
+	c.pipe.Loop(loop)
 	defer c.member.Leave()
 	c.policies.logTo(c.cfg.Log)
 	defer c.policies.close()
@@ -330,18 +327,18 @@ func (c *Crawler) start(ctx context.Context, loop chan<- *pipeline.Page, first [
 	}
 	switch {
 	case c.fleet != nil:
-		c.admitSeeds(starting, urls, early)
-		return c.fleet.End(c.crawl(ctx, chain(urls, later)))
+		c.admitSeeds(starting, seeds)
+		return c.fleet.End(c.crawl(ctx, chain(seeds, later)))
 	case c.state == nil:
-		c.admitSeeds(starting, urls, early)
-		return c.crawl(ctx, chain(urls, later))
+		c.admitSeeds(starting, seeds)
+		return c.crawl(ctx, chain(seeds, later))
 	}
-	urls, err = c.resume(starting, urls, early, later != nil)
+	seeds, err = c.resume(starting, seeds, later != nil)
 	if starting.Err() != nil && errors.Is(err, starting.Err()) {
 		err = ctx.Err() // if ctx has not ended, the pipeline ends at once and says why
 	}
 	if err == nil {
-		err = c.crawl(ctx, c.noteSeeded(ctx, chain(urls, later)))
+		err = c.crawl(ctx, c.noteSeeded(ctx, chain(seeds, later)))
 	}
 	return c.state.end(err)
 }
@@ -380,40 +377,38 @@ func (c *Crawler) starting(ctx context.Context) (context.Context, context.Cancel
 
 // admitSeeds adds all seeds to the scope before the first page is checked against it, and allows the private addresses
 // that they name.
-func (c *Crawler) admitSeeds(ctx context.Context, seeds []canonical.URL, early []pipeline.Seed) {
-	seeds = slices.Clone(seeds)
-	for _, s := range early {
-		seeds = append(seeds, s.URL)
+func (c *Crawler) admitSeeds(ctx context.Context, seeds []request.Seed) {
+	urls := make([]canonical.URL, len(seeds))
+	for i, s := range seeds {
+		urls[i] = s.URL
+		c.scope.AddSeed(s.URL)
 	}
-	c.named.add(ctx, seeds...)
-	for _, u := range seeds {
-		c.scope.AddSeed(u)
-	}
+	c.named.add(ctx, urls...)
 }
 
-func chain(first []canonical.URL, later iter.Seq[canonical.URL]) iter.Seq[canonical.URL] {
-	return func(yield func(canonical.URL) bool) {
-		for _, u := range first {
-			if !yield(u) {
+func chain(first []request.Seed, later iter.Seq[canonical.URL]) iter.Seq[request.Seed] {
+	return func(yield func(request.Seed) bool) {
+		for _, s := range first {
+			if !yield(s) {
 				return
 			}
 		}
 		if later != nil {
-			later(yield)
+			later(func(u canonical.URL) bool { return yield(request.Seed{URL: u}) })
 		}
 	}
 }
 
 // crawl runs the pipeline and what runs beside it, and returns how the crawl ended.
-func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
+func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[request.Seed]) error {
 	leave, err := c.startBeside(ctx)
 	if err != nil {
 		return err
 	}
-	given := c.pipe.Given()
-	err = c.pipe.Run(ctx, func(yield func(canonical.URL) bool) {
-		for u := range seeds {
-			if given++; !yield(u) {
+	given := 0
+	err = c.pipe.Run(ctx, func(yield func(request.Seed) bool) {
+		for s := range seeds {
+			if given++; !yield(s) {
 				return
 			}
 		}

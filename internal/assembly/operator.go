@@ -15,6 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/request"
 )
 
 // ErrNotRunning is the error of operations that are possible only while the crawl runs.
@@ -60,12 +61,12 @@ func whileRunning(running bool, err error) error {
 
 // AddSeed adds a seed of the user, whose host may have a private address. Before the run it is added to the seeds that
 // the run begins with.
-func (c *Crawler) AddSeed(url string, q pipeline.Request) error {
+func (c *Crawler) AddSeed(url string, q request.Request) error {
 	u, err := parseSeed(url)
 	if err != nil {
 		return err
 	}
-	s, err := pipeline.NewSeed(u, q)
+	s, err := request.NewSeed(u, q)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrSeed, err)
 	}
@@ -79,12 +80,12 @@ func (c *Crawler) AddSeed(url string, q pipeline.Request) error {
 // earlySeeds are the seeds that are added before the run.
 type earlySeeds struct {
 	mu    sync.Mutex
-	list  []pipeline.Seed
+	list  []request.Seed
 	taken bool
 }
 
 // add reports false if a run has taken the seeds already.
-func (e *earlySeeds) add(s pipeline.Seed) bool {
+func (e *earlySeeds) add(s request.Seed) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.taken {
@@ -93,7 +94,7 @@ func (e *earlySeeds) add(s pipeline.Seed) bool {
 	return !e.taken
 }
 
-func (e *earlySeeds) take() []pipeline.Seed {
+func (e *earlySeeds) take() []request.Seed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.taken = true
@@ -281,7 +282,7 @@ func (c *Crawler) AddForeignSeed(url string) (string, error) {
 		return "", fmt.Errorf("%s is %s", u, v.Reason())
 	}
 	c.named.trust(u)
-	return u.String(), whileRunning(c.pipe.AddSeed(pipeline.Seed{URL: u}), nil)
+	return u.String(), whileRunning(c.pipe.AddSeed(request.Seed{URL: u}), nil)
 }
 
 // Ready returns why the crawl cannot do its work, as far as the hosts are not the reason; nil means that it can.

@@ -5,22 +5,16 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/frontier/disk"
-	"github.com/treadlight/crawl/internal/pipeline"
 )
 
 // Own is what a program brings into its crawl: see crawl.Options.
 type Own struct {
 	OnRequest  func(*http.Request) error
 	OnResponse func(*http.Response) error
-	OnError    func(pipeline.Failure)
-	OnSkip     func(pipeline.Skip)
 	Embedded   bool // the sinks and handlers belong to a program, so that no other can resume the crawl
-	Panics     bool // panics of handlers end the program
 	Transport  http.RoundTripper
 	Named      func(host string) bool // reports whether the user named the host of a seed; nil means always
 	Cookies    cookies.Keeper         // nil means the jar of the settings
-	Bodies     func(mediaType string) *pipeline.BodyHandler
-	Extractors map[string]pipeline.Extractor
 }
 
 // Embedded reports whether the crawl was run by a program that embeds the crawler, so that its sinks and handlers are

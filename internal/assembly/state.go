@@ -14,7 +14,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/disk"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
-	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -349,12 +349,11 @@ func (l durableList) sync() error {
 // resume restores what earlier runs of the crawl had, if there were any, and stores what this one is about. It may
 // return early when ctx ends; then nothing may be leased. It returns the seeds to begin with: first those of a run that
 // ended before all its seeds were in the state, then those given.
-func (c *Crawler) resume(ctx context.Context, given []canonical.URL, asked []pipeline.Seed, more bool) ([]canonical.URL, error) {
-	early, before, err := c.state.earlier()
+func (c *Crawler) resume(ctx context.Context, given []request.Seed, more bool) ([]request.Seed, error) {
+	before, err := c.state.earlier()
 	if err != nil {
 		return nil, stateError(c.state.dir, err)
 	}
-	c.pipe.Give(before...)
 	if err := c.named.restore(ctx, c.state); err != nil {
 		return nil, err
 	}
@@ -370,42 +369,28 @@ func (c *Crawler) resume(ctx context.Context, given []canonical.URL, asked []pip
 	if err := c.recount(ctx); err != nil {
 		return nil, err
 	}
-	for _, u := range early {
-		readmit(c, u, true)
-	}
 	for _, s := range before {
 		readmit(c, s.URL, true)
 	}
-	c.admitSeeds(ctx, given, asked) // before begin stores what they allow
-	all := append(early, given...)
-	var seeds []string
-	for _, u := range all {
-		seeds = append(seeds, u.String())
+	c.admitSeeds(ctx, given) // before begin stores what they allow
+	all := append(before, given...)
+	lines := make([]string, len(all))
+	for i, s := range all {
+		lines[i] = s.String()
 	}
-	for _, s := range append(before, asked...) {
-		seeds = append(seeds, s.String())
-	}
-	return all, c.state.begin(ctx, c.cfg.Settings, seeds, more, c.cfg.Embedded)
+	return all, c.state.begin(ctx, c.cfg.Settings, lines, more, c.cfg.Embedded)
 }
 
-// earlier returns the seeds of a run that ended before all of them were in the store: those that consist of a URL
-// alone, and those with more to their request.
-func (s *State) earlier() (plain []canonical.URL, asked []pipeline.Seed, err error) {
-	for _, line := range s.seeds {
-		text, q, err := pipeline.ReadSeed(line)
-		if err != nil {
-			return nil, nil, err
-		}
-		if q.URL, err = parseSeed(text); err != nil {
-			return nil, nil, err
-		}
-		if q.Plain() {
-			plain = append(plain, q.URL)
-		} else {
-			asked = append(asked, q)
+// earlier returns the seeds of a run that ended before all of them were in the store.
+func (s *State) earlier() ([]request.Seed, error) {
+	seeds := make([]request.Seed, len(s.seeds))
+	for i, line := range s.seeds {
+		var err error
+		if seeds[i], err = request.ParseSeed(line); err != nil {
+			return nil, err
 		}
 	}
-	return plain, asked, nil
+	return seeds, nil
 }
 
 // recountTold is how many URLs take long enough to count that it is logged: two to three seconds with one pattern.
@@ -433,10 +418,10 @@ func (c *Crawler) recount(ctx context.Context) error {
 
 // noteSeeded stores in the state when all seeds are in it. It does not if the seeds were cut short by a limit, by Stop
 // or by the end of ctx.
-func (c *Crawler) noteSeeded(ctx context.Context, seeds iter.Seq[canonical.URL]) iter.Seq[canonical.URL] {
-	return func(yield func(canonical.URL) bool) {
-		for u := range seeds {
-			if !yield(u) {
+func (c *Crawler) noteSeeded(ctx context.Context, seeds iter.Seq[request.Seed]) iter.Seq[request.Seed] {
+	return func(yield func(request.Seed) bool) {
+		for s := range seeds {
+			if !yield(s) {
 				return
 			}
 		}

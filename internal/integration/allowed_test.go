@@ -19,8 +19,8 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/assembly/watch"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
-	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/record"
 	"github.com/treadlight/crawl/transport"
 )
@@ -219,7 +219,7 @@ func TestNamesOfSeedsOpenWhatTheyWere(t *testing.T) {
 			c, out := probed(t, names, nil)
 			require.NoError(t, c.RunSeq(t.Context(), func(yield func(string) bool) {
 				for _, s := range later {
-					c.AddSeed(s, pipeline.Request{}) // which has it looked up before it is asked for
+					c.AddSeed(s, request.Request{}) // which has it looked up before it is asked for
 					yield(s)
 				}
 			}, first...))

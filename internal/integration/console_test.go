@@ -25,6 +25,7 @@ import (
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -191,7 +192,7 @@ func TestSeedsAndStop(t *testing.T) {
 	require.Eventually(t, func() bool { return s.site.Report().Hosts[1].Distinct == 2 }, time.Minute, 5*time.Millisecond)
 	status, answer, _ = s.do(t, http.MethodPost, "api/seeds", `{"url":"ftp://x.test/"}`)
 	require.Equal(t, 422, status, answer)
-	require.ErrorIs(t, s.crawler.AddSeed("ftp://x.test/", pipeline.Request{}), crawl.ErrSeed)
+	require.ErrorIs(t, s.crawler.AddSeed("ftp://x.test/", request.Request{}), crawl.ErrSeed)
 
 	status, answer, _ = s.do(t, http.MethodGet, "api/hosts/"+strings.TrimSuffix(late, "/"), "")
 	require.Equal(t, 200, status, answer)
@@ -218,7 +219,7 @@ func TestSeedsAndStop(t *testing.T) {
 	require.Equal(t, 200, status)
 	status, _, _ = s.do(t, http.MethodPost, "api/seeds", fmt.Sprintf(`{"url":%q}`, s.site.URL(1)))
 	require.Equal(t, 409, status)
-	require.ErrorIs(t, s.crawler.AddSeed(s.site.URL(1), pipeline.Request{}), crawl.ErrNotRunning)
+	require.ErrorIs(t, s.crawler.AddSeed(s.site.URL(1), request.Request{}), crawl.ErrNotRunning)
 }
 
 // What Prometheus reads of a crawl is as its linter wants it, and names no host.
@@ -272,7 +273,7 @@ func TestEventStream(t *testing.T) {
 		return ""
 	}
 	s.run(t)
-	require.NoError(t, s.crawler.AddSeed(s.site.URL(2), pipeline.Request{}))
+	require.NoError(t, s.crawler.AddSeed(s.site.URL(2), request.Request{}))
 	require.Contains(t, next("data: "), `"cause":"refused"`)
 	s.crawler.Stop()
 	s.end(t)

@@ -181,7 +181,7 @@ func TestHandlerThatExits(t *testing.T) {
 		net := fetchtest.Serve(t, map[string]http.Handler{"a.test": star(50)})
 		cfg := assembly.DefaultConfig()
 		var calls atomic.Int64
-		cfg.OnPage = func(context.Context, *pipeline.Page) error {
+		cfg.Handle = func(context.Context, *pipeline.Page) error {
 			if calls.Add(1) == 5 {
 				runtime.Goexit()
 			}

@@ -22,7 +22,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/lab/realserver"
 	"github.com/treadlight/crawl/internal/lab/testsite"
-	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/web/request"
 )
 
 // patience bounds what a browser may take on a machine that has much else to do.
@@ -190,7 +190,7 @@ func look(t *testing.T, lc assembly.ListenConfig) (*steered, *testsite.Site, *br
 	site := shops(t)
 	s.run(t)
 	for i := range len(site.Report().Hosts) {
-		require.NoError(t, s.crawler.AddSeed(site.URL(i), pipeline.Request{}))
+		require.NoError(t, s.crawler.AddSeed(site.URL(i), request.Request{}))
 	}
 	return s, site, b
 }

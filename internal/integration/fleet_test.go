@@ -18,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -108,9 +109,9 @@ func TestFleetTellsWhatItHasSeen(t *testing.T) {
 		cfg.RateLimit.Strategy, cfg.Robots.Enabled, cfg.Sitemaps.Enabled = "off", false, false
 		cfg.Fleet.Redis, cfg.Fleet.Job = "redis://"+server.Addr, "seen"
 		cfg.OnSkip = func(s pipeline.Skip) { told = append(told, s.Reason+" "+s.URL) }
-		cfg.OnPage = func(_ context.Context, page *pipeline.Page) error {
+		cfg.Handle = func(_ context.Context, page *pipeline.Page) error {
 			if page.URL == on {
-				_, _, err := page.Follow("/1", pipeline.Request{})
+				_, _, err := page.Follow("/1", request.Request{})
 				return err
 			}
 			return nil

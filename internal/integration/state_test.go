@@ -191,7 +191,7 @@ func TestResumeKeepsWhatWasReloaded(t *testing.T) {
 		cfg := assembly.DefaultConfig()
 		cfg.State.Dir, cfg.MaxPages = t.TempDir(), 2
 		var c *assembly.Crawler
-		cfg.OnPage = func(context.Context, *pipeline.Page) error {
+		cfg.Handle = func(context.Context, *pipeline.Page) error {
 			slower := cfg.Settings
 			slower.RateLimit.InitialRPS, slower.RateLimit.MaxRPS = 0.5, 0.5
 			_, _, err := c.Reload(&slower)
@@ -290,7 +290,7 @@ func TestCheckpointByAHandler(t *testing.T) {
 	cfg.RateLimit.Strategy, cfg.Sinks = "off", []record.Sink{&ledger{}}
 	for _, dir := range []string{"", t.TempDir()} {
 		var c *assembly.Crawler
-		cfg.State.Dir, cfg.OnPage = dir, func(ctx context.Context, _ *pipeline.Page) error { return c.Checkpoint(ctx) }
+		cfg.State.Dir, cfg.Handle = dir, func(ctx context.Context, _ *pipeline.Page) error { return c.Checkpoint(ctx) }
 		c = newOver(t, cfg, net.DialContext)
 		require.NoError(t, c.Run(t.Context(), "http://a.test/"))
 	}

@@ -156,31 +156,10 @@ type Config struct {
 	// exchanges for robots.txt. They are written and flushed like Sinks and before them. Nil means that the bytes of
 	// exchanges are not kept.
 	Archives []record.Sink
-	// Handle, if set, is called with every page, by several goroutines at a time. An error or a panic concerns the page
-	// alone: its record has the error, with the class "handler". [ErrStop] ends the crawl.
-	Handle func(context.Context, *Page) error
-	loop   chan<- *Page // see Pipeline.Loop; nil means no loop
-	// Panics lets a panic of Handle end the program. False turns it into an error.
-	Panics bool
-	// HandlersFollow leaves the links of pages to [Page.Follow]; only redirects and sitemaps are followed without it.
-	// False follows all links in scope.
-	HandlersFollow bool
-	// OnError, if set, is called with each [Failure]. The workers that fetch call it if the URL is tried again.
-	// Otherwise those that handle pages call it, after Handle and before the record is written. Several goroutines call
-	// it at a time.
-	OnError func(Failure)
-	// OnSkip, if set, is called with each [Skip], after the record of the page that had the link. One goroutine,
-	// Output, calls it.
-	OnSkip func(Skip)
-	// Bodies, if set, returns the handler that reads the body of a page of that media type while it arrives. Nil means
-	// no handler.
-	Bodies func(mediaType string) *BodyHandler
-	// Extractors read the pages of media types, given in lower case, instead of the built-in extraction. Nil means that
-	// the built-in one reads all.
-	Extractors map[string]Extractor
-	Extract    extract.Options // what to extract from pages besides links; Tree says what to read from their trees
-	Tree       Tree
-	PageTime   time.Duration // how long reading one page may take in all; zero means 2 s
+	Hooks
+	Extract  extract.Options // what to extract from pages besides links; Tree says what to read from their trees
+	Tree     Tree
+	PageTime time.Duration // how long reading one page may take in all; zero means 2 s
 	// OmitLinks and OmitDigest leave the links and the digest of pages out of records. False writes them.
 	OmitLinks, OmitDigest bool
 	StoreBody             bool // writes the bodies of responses into records; false leaves them out

@@ -8,6 +8,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/request"
 )
 
 // errExcluded is why a worker makes no request: the operator has blocked the host since the URL was leased.
@@ -59,7 +60,7 @@ func (p *Pipeline) Paused() (paused bool) {
 
 // AddSeed adds a seed to a running crawl. A seed that is known already changes nothing. See Pause for when it may be
 // called and what it returns.
-func (p *Pipeline) AddSeed(s Seed) bool { return p.order(func(d *discovery) { d.seed(s) }) }
+func (p *Pipeline) AddSeed(s request.Seed) bool { return p.order(func(d *discovery) { d.seed(s) }) }
 
 // SetBounds replaces MaxPages and MaxTime of a running crawl; zero means no bound. If [Peers] count the pages, their
 // bound applies, and maxPages only appears in messages. See Pause for when it may be called and what it returns.

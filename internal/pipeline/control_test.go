@@ -13,6 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/attribution"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/scope"
 )
 
@@ -42,7 +43,7 @@ func TestPause(t *testing.T) {
 		require.Less(t, before, int64(21))
 		time.Sleep(time.Hour)
 		require.Equal(t, before, asked.Load(), "requests of a paused crawl")
-		require.True(t, p.AddSeed(Seed{URL: parse(t, "http://late.test/")}))
+		require.True(t, p.AddSeed(request.Seed{URL: parse(t, "http://late.test/")}))
 		time.Sleep(time.Hour)
 		require.Equal(t, before, asked.Load(), "requests of a paused crawl")
 		require.Equal(t, int64(1), p.discovery.frontier.Counts().Queued-(21-before))
@@ -52,7 +53,7 @@ func TestPause(t *testing.T) {
 		requireEnd(t, p, EndDone)
 		require.Len(t, w.out.byURL(t), 2*21)
 		require.False(t, p.Pause(), "it is over")
-		require.False(t, p.AddSeed(Seed{URL: parse(t, "http://late.test/more")}))
+		require.False(t, p.AddSeed(request.Seed{URL: parse(t, "http://late.test/more")}))
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/lab/testsite"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
 )
@@ -193,7 +194,7 @@ func TestHandlers(t *testing.T) {
 }
 
 func follow(p *Page, ref string) {
-	if _, d, err := p.Follow(ref, Request{}); err != nil || !d.In {
+	if _, d, err := p.Follow(ref, request.Request{}); err != nil || !d.In {
 		panic(fmt.Sprint(d, err))
 	}
 }
@@ -304,8 +305,8 @@ func TestLimitEndsTheWaitForSeeds(t *testing.T) {
 		p := w.build(t)
 		first, err := canonical.Parse(w.site.URL(0))
 		require.NoError(t, err)
-		require.NoError(t, p.Run(t.Context(), func(yield func(canonical.URL) bool) {
-			if yield(first) {
+		require.NoError(t, p.Run(t.Context(), func(yield func(request.Seed) bool) {
+			if yield(request.Seed{URL: first}) {
 				<-p.Halted()
 			}
 		}))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
@@ -21,15 +22,15 @@ const outboxFull = 256
 type discovery struct {
 	p        *Pipeline
 	frontier *frontier.Frontier
-	seeds    <-chan Seed       // nil when there are no more seeds
-	outbox   []*result         // results on their way to Output, mostly of refused URLs
-	out      int               // leases whose worker has not reported back
-	slots    int               // how many of out hold one of the slots of Concurrency
-	young    []*frontier.Lease // leases of out that are less than a second old, oldest first; some have got their response already
-	overdue  []*frontier.Lease // older leases without a response, for which there was no extra slot
-	workers  int               // at most MaxOut
-	hire     func()            // starts one more worker
-	pages    int               // pages leased and not returned unfetched; those of earlier runs count
+	seeds    <-chan request.Seed // nil when there are no more seeds
+	outbox   []*result           // results on their way to Output, mostly of refused URLs
+	out      int                 // leases whose worker has not reported back
+	slots    int                 // how many of out hold one of the slots of Concurrency
+	young    []*frontier.Lease   // leases of out that are less than a second old, oldest first; some have got their response already
+	overdue  []*frontier.Lease   // older leases without a response, for which there was no extra slot
+	workers  int                 // at most MaxOut
+	hire     func()              // starts one more worker
+	pages    int                 // pages leased and not returned unfetched; those of earlier runs count
 
 	sitemaps  scope.Counters
 	toldSpent map[int]bool // budgets whose end was logged, by index
@@ -290,11 +291,11 @@ func (d *discovery) idle(now, wake time.Time) time.Time {
 	return earlier(wake, d.deadline)
 }
 
-func (d *discovery) seed(s Seed) {
+func (d *discovery) seed(s request.Seed) {
 	cfg, now := &d.p.cfg, d.p.cfg.Clock.Now()
 	u := cfg.Rules.Apply(s.URL)
 	cfg.Scope.AddSeed(u)
-	it := frontier.Item{URL: u, Request: s.request, Found: frontier.Found{Seed: true}, Rank: scope.Promote(cfg.Rank(u, 0), s.points)}
+	it := frontier.Item{URL: u, Request: s.Stored, Found: frontier.Found{Seed: true}, Rank: scope.Promote(cfg.Rank(u, 0), s.Points)}
 	d.add(nil, []found{{item: it, fp: d.frontier.Fingerprint(&it), budget: d.p.budgets.Of(u.String())}}, now)
 	if cfg.Robots == nil && cfg.Sitemaps.Enabled && cfg.Scope.Recheck(u, true).In { // no robots.txt names the sitemap
 		d.usualSitemap(u, 0, now)

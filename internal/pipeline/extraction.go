@@ -13,6 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/sitemap"
 	"github.com/treadlight/crawl/record"
@@ -30,7 +31,7 @@ const maxLost = 5
 // fetched is what the request of a lease has led to.
 type fetched struct {
 	lease      *frontier.Lease
-	asked      Request
+	asked      request.Request
 	resp       *fetch.Response // nil if there was no response
 	err        error
 	class      outcome.Class
@@ -123,7 +124,7 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 		ctx = until
 	}
 	begin := p.cfg.Clock.Now()
-	t := &try{p: p, f: &fetched{lease: l, asked: requestOf(&l.Item), sent: begin, trip: p.cfg.trip(l)}, begin: begin, since: begin}
+	t := &try{p: p, f: &fetched{lease: l, asked: request.Decode(l.Request), sent: begin, trip: p.cfg.trip(l)}, begin: begin, since: begin}
 	defer t.release()
 	if err := t.enter(ctx); err != nil {
 		l.Started()
@@ -244,7 +245,7 @@ func (t *try) request(ctx context.Context) {
 		}
 	case frontier.Page:
 		req.Filter = p.cfg.Filter
-		t.f.asked.apply(&req)
+		apply(&t.f.asked, &req)
 		if p.cfg.Bodies != nil {
 			req.Stream = func(resp *fetch.Response) *fetch.Stream { return t.stream(ctx, resp) }
 		}

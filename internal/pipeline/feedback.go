@@ -3,6 +3,8 @@ package pipeline
 import (
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
@@ -10,6 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/web/request"
 )
 
 // maxHostBackoff bounds the exponent of the backoff of URLs that a host refuses again and again.
@@ -138,7 +141,7 @@ func (t *try) decide(o attribution.Outcome) (attribution.Decision, time.Time) {
 	c := attribution.Case{Evidence: l.Evidence, Tries: l.Tries, Outcome: o, Retries: p.cfg.Retries, Now: now}
 	c.Down = o.Failed() && p.cfg.down(l.Host())
 	d := attribution.Decide(&c)
-	if o.Failed() && (!t.f.asked.mayRepeat(o.Class, t.f.err) || hooked(t.f.err)) {
+	if o.Failed() && (!mayRepeat(&t.f.asked, o.Class, t.f.err) || hooked(t.f.err)) {
 		d.Final = true
 	}
 	if d.Whose == attribution.OfURL {
@@ -177,4 +180,25 @@ func (t *try) backoff(d *attribution.Decision) time.Duration {
 func (c *Config) down(host string) bool {
 	_, why := c.Limiter.ReadyAt(host, 0, 0)
 	return why == ratelimit.LimitBreaker
+}
+
+// apply sets what a program asked for in the request to send.
+func apply(q *request.Request, to *fetch.Request) {
+	to.Method, to.Payload = q.Method, q.Body
+	if len(q.Header) == 0 {
+		return
+	}
+	h := q.Header.Clone()
+	maps.Copy(h, to.Header)
+	to.Header = h
+}
+
+// mayRepeat reports whether a request with that outcome may be sent again. An unsafe one may if the host has refused
+// it, or if it was never sent.
+func mayRepeat(q *request.Request, class outcome.Class, err error) bool {
+	if !q.Unsafe() || class == outcome.Throttled || class == outcome.Unavailable {
+		return true
+	}
+	e, ok := errors.AsType[*fetch.Error](err)
+	return ok && slices.Contains([]fetch.Op{fetch.OpDNS, fetch.OpConnect, fetch.OpTLS, fetch.OpProxy}, e.Op)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/trap"
@@ -39,7 +40,7 @@ func newGate(cfg *Config) *gate {
 
 // Check decides about one URL at now. If the scope leaves a URL out, its robots.txt is not requested either.
 func (g *gate) Check(it *frontier.Item, now time.Time) frontier.Verdict {
-	if v := g.scope.Recheck(it.URL, it.Depth == 0 || it.Kind == frontier.Sitemap || it.Request != "" && requestOf(it).Outside); !v.In {
+	if v := g.scope.Recheck(it.URL, it.Depth == 0 || it.Kind == frontier.Sitemap || it.Request != "" && request.Decode(it.Request).Outside); !v.In {
 		return refuse(v.Code.String(), v.Reason())
 	}
 	if g.cache != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
@@ -169,11 +170,11 @@ func (w *world) finish(t *testing.T, want End, seeds ...string) *Pipeline {
 
 func (w *world) run(ctx context.Context, t *testing.T, p *Pipeline, seeds ...string) error {
 	t.Helper()
-	var urls []canonical.URL
+	var urls []request.Seed
 	for _, s := range seeds {
 		u, err := canonical.Parse(s)
 		require.NoError(t, err)
-		urls = append(urls, u)
+		urls = append(urls, request.Seed{URL: u})
 	}
 	return p.Run(ctx, slices.Values(urls))
 }

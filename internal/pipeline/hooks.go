@@ -20,6 +20,34 @@ import (
 	"github.com/treadlight/crawl/record"
 )
 
+// Handler handles a page. See [Hooks] for its errors.
+type Handler func(context.Context, *Page) error
+
+// Hooks are what a program has called for what it crawls.
+type Hooks struct {
+	// Handle, if set, is called with every page, by several goroutines at a time. An error or a panic concerns the page
+	// alone: its record has the error, with the class "handler". [ErrStop] ends the crawl.
+	Handle Handler
+	// Panics lets a panic of Handle end the program. False turns it into an error.
+	Panics bool
+	// HandlersFollow leaves the links of pages to [Page.Follow]; only redirects and sitemaps are followed without it.
+	// False follows all links in scope.
+	HandlersFollow bool
+	// OnError, if set, is called with each [Failure]. The workers that fetch call it if the URL is tried again.
+	// Otherwise those that handle pages call it, after Handle and before the record is written. Several goroutines call
+	// it at a time.
+	OnError func(Failure)
+	// OnSkip, if set, is called with each [Skip], after the record of the page that had the link. One goroutine,
+	// Output, calls it.
+	OnSkip func(Skip)
+	// Bodies, if set, returns the handler that reads the body of a page of that media type while it arrives. Nil means
+	// no handler.
+	Bodies func(mediaType string) *BodyHandler
+	// Extractors read the pages of media types, given in lower case, instead of the built-in extraction. Nil means that
+	// the built-in one reads all.
+	Extractors map[string]Extractor
+}
+
 // Failure is a request that ended without a whole response, or a page for which a handler or an extractor failed.
 type Failure struct {
 	URL, Kind string

@@ -20,6 +20,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
 )
@@ -62,7 +63,7 @@ func TestOnSkip(t *testing.T) {
 		w.Handle = func(_ context.Context, p *Page) error {
 			if p.URL == "http://a.test/a" {
 				for _, ref := range []string{"/", "/later", "/later"} {
-					_, _, err := p.Follow(ref, Request{})
+					_, _, err := p.Follow(ref, request.Request{})
 					require.NoError(t, err)
 				}
 			}
@@ -210,7 +211,7 @@ func TestBodies(t *testing.T) {
 				require.Equal(t, []any{200, "application/pdf", 1}, []any{p.Status, p.ContentType, p.Depth})
 				n, err := io.Copy(io.Discard, body)
 				sizes.add("%s %d %v", p.URL, n, err == nil)
-				_, _, ferr := p.Follow("/followed"+strings.TrimPrefix(p.URL, "http://a.test"), Request{})
+				_, _, ferr := p.Follow("/followed"+strings.TrimPrefix(p.URL, "http://a.test"), request.Request{})
 				require.NoError(t, ferr)
 				require.NoError(t, p.Emit(p.URL))
 				if strings.HasSuffix(p.URL, "/refused") {

@@ -18,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/robots"
 )
 
@@ -110,14 +111,14 @@ func TestNewHostBesideSlowOnes(t *testing.T) {
 			w.Concurrency = 16
 			w.limits.LatencyTarget = tc.host + time.Second
 			w.Handle = func(context.Context, *Page) error { time.Sleep(tc.handler); return nil }
-			require.NoError(t, w.build(t).Run(t.Context(), func(yield func(canonical.URL) bool) {
+			require.NoError(t, w.build(t).Run(t.Context(), func(yield func(request.Seed) bool) {
 				for _, u := range seeds {
-					if !yield(u) {
+					if !yield(request.Seed{URL: u}) {
 						return
 					}
 				}
 				time.Sleep(after)
-				yield(parse(t, "http://quick.test/"))
+				yield(request.Seed{URL: parse(t, "http://quick.test/")})
 			}))
 			require.Less(t, time.Duration(first.Load()), after+tc.within)
 		}))

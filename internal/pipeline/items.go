@@ -10,6 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/fields"
 	"github.com/treadlight/crawl/internal/web/items"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -56,7 +57,7 @@ func (w *processor) readItems(r *result, page *items.Page) {
 	if w.items.Follows() {
 		digest = items.Digest(found.Items)
 	}
-	if digest != "" && requestOf(&r.lease.Item).Meta[itemsMeta] == digest {
+	if digest != "" && request.Decode(r.lease.Request).Meta[itemsMeta] == digest {
 		w.p.cfg.Log.Debug("a page has the items of the page before it, and its list ends there", slog.String("url", r.rec.URL))
 		return
 	}
@@ -82,8 +83,8 @@ func (w *processor) goOn(r *result, ref, digest string) {
 	u = cfg.Rules.Apply(u)
 	it := frontier.Item{URL: u, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: r.lease.ID, Depth: r.lease.Depth + 1}}
 	if digest != "" {
-		q := Request{Meta: map[string]string{itemsMeta: digest}}
-		if it.Request, err = q.encode(); err != nil {
+		q := request.Request{Meta: map[string]string{itemsMeta: digest}}
+		if it.Request, err = q.Encode(); err != nil {
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/trap"
 	"github.com/treadlight/crawl/record"
@@ -153,9 +154,8 @@ func (w *processor) redirect(r *result, f *fetched) {
 		Wait: w.p.cfg.waitOfTarget(f.resp),
 	}
 	if l.Request != "" {
-		q := requestOf(&l.Item)
-		q = q.moved(f.resp.Status)
-		it.Request, _ = q.encode() // cannot fail: the request was encoded before
+		q := request.Decode(l.Request).Moved(f.resp.Status)
+		it.Request, _ = q.Encode() // cannot fail: the request was encoded before
 	}
 	if l.Kind == frontier.Sitemap {
 		w.moved(r, l, it)

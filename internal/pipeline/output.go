@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -21,9 +21,9 @@ const (
 	// resultsRoom is the capacity of the results channel, with which Processing can continue while Output writes. Each
 	// page in it may have thousands of links.
 	resultsRoom = 16
-	// maxHeld bounds the bytes of bodies and exchanges in records that wait for Output, and of bodies that wait for a
-	// loop; each goroutine of Processing may hold one more. Without it a few dozen pages of the largest size would wait
-	// there. Pages of usual size never reach it.
+	// maxHeld bounds the bytes of bodies and exchanges in records that wait for Output; each goroutine of Processing may
+	// hold one more. Without it a few dozen pages of the largest size would wait there. Pages of usual size never reach
+	// it.
 	maxHeld = 64 << 20
 )
 
@@ -142,11 +142,11 @@ func (p *Pipeline) write(r *result) error {
 	}
 	defer r.unhold(p)
 	if p.cfg.Job != "" {
-		identity := ""
+		asked := ""
 		if r.lease != nil {
-			identity, _, _ = strings.Cut(r.lease.Request, "\n")
+			asked = r.lease.Request
 		}
-		r.rec.ID = sink.ID(p.cfg.Job, r.rec.Kind, r.rec.URL+identity)
+		r.rec.ID = sink.ID(p.cfg.Job, r.rec.Kind, r.rec.URL+request.Identity(asked))
 	}
 	if t := r.trip; t != nil {
 		t.Write.From = p.cfg.Clock.Now()
@@ -216,13 +216,10 @@ func positions(sinks []record.Sink) (all []frontier.Position) {
 	return all
 }
 
-// hold waits until there is room for the bytes that a record carries, and for its page if that goes to a loop. It fails
-// only if ctx ends. A record larger than all of the room waits until it has it to itself.
-func (w *processor) hold(ctx context.Context, r *result, f *fetched) error {
+// hold waits until there is room for the bytes that a record carries. It fails only if ctx ends. A record larger than
+// all of the room waits until it has it to itself.
+func (w *processor) hold(ctx context.Context, r *result) error {
 	n := len(r.rec.Body) + len(r.rec.BodyBase64)
-	if w.p.cfg.loop != nil && f.resp != nil {
-		n += len(f.resp.Body)
-	}
 	if x := r.rec.Exchange; x != nil {
 		n += len(x.Request) + len(x.Response) + len(x.Payload)
 	}

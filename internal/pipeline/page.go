@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/effort"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/maintext"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
 )
@@ -34,7 +35,7 @@ type Page struct {
 	Body []byte
 	// Text is the text of the page. Empty means that no text was extracted.
 	Text string
-	// Label and RequestMeta are those of the [Request]. The map must not be changed.
+	// Label and RequestMeta are those of the [request.Request]. The map must not be changed.
 	Label       string
 	RequestMeta map[string]string
 
@@ -47,7 +48,6 @@ type Page struct {
 // visit is what a handler has done with a page so far. Copies of a page share it.
 type visit struct {
 	page Page // the first of the copies, kept here to save an allocation
-	turn turn // of a loop
 	p    *Pipeline
 	from *frontier.Lease
 
@@ -80,6 +80,10 @@ var ErrStop = errors.New("the handler ends the crawl")
 var (
 	ErrPageOver   = errors.New("the handler of the page has returned")
 	ErrTooManyOut = fmt.Errorf("a handler follows at most %d links of a page", maxFollowed)
+
+	// ErrDropped is the error of a loop that has not seen a page, or not finished it. With a state the next run requests
+	// the page again.
+	ErrDropped = errors.New("the loop was left before the page")
 
 	// ErrNoSink is the error of [Page.Emit] if no sink takes the item.
 	ErrNoSink = errors.New("no sink takes it")
@@ -135,14 +139,14 @@ func (p *Page) At() canonical.URL { return p.visit.from.URL }
 
 // Follow sends a reference on to the frontier if it is a URL in scope. It returns the canonical URL and the decision of
 // the scope. It may be called concurrently.
-func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, error) {
+func (p *Page) Follow(ref string, q request.Request) (canonical.URL, scope.Decision, error) {
 	v := p.visit
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	u, err := p.base.Resolve(ref)
-	var request string
+	var stored string
 	if err == nil {
-		request, err = q.encode()
+		stored, err = q.Encode()
 	}
 	switch {
 	case err != nil:
@@ -157,7 +161,7 @@ func (p *Page) Follow(ref string, q Request) (canonical.URL, scope.Decision, err
 	v.left--
 	cfg := &v.p.cfg
 	u = cfg.Rules.Apply(u)
-	it := frontier.Item{URL: u, Request: request, Found: frontier.Found{Referrer: p.URL, FoundOn: v.from.ID, Depth: v.from.Depth + 1}}
+	it := frontier.Item{URL: u, Request: stored, Found: frontier.Found{Referrer: p.URL, FoundOn: v.from.ID, Depth: v.from.Depth + 1}}
 	d := cfg.Scope.Check(u, int(it.Depth), 0, false)
 	if q.Outside {
 		d = cfg.Scope.Recheck(u, true)
@@ -201,19 +205,21 @@ func (p *Page) Clone() *Page {
 	return &c
 }
 
-// handle calls the handler for the page of r. It returns the page for the loop, if there is a loop. An error means that
-// the page is not finished.
-func (w *processor) handle(ctx context.Context, r *result, f *fetched) (forLoop *Page, err error) {
-	page := w.newPage(r, f)
-	if w.p.cfg.Handle == nil {
-		return page, nil
+// handle passes the page of r to the handler, and then to the loop. An error means that the page is not finished.
+func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
+	var before Page
+	for _, to := range []Handler{w.p.cfg.Handle, w.p.loop} {
+		if to == nil {
+			continue
+		}
+		page := w.newPage(r, f)
+		page.doc, page.text = before.doc, before.text
+		if err := w.passTo(ctx, to, page, r); err != nil {
+			return err
+		}
+		before = *page
 	}
-	if err := w.passTo(ctx, page, r); err != nil || w.p.cfg.loop == nil {
-		return nil, err
-	}
-	again := w.newPage(r, f)
-	again.doc, again.text = page.doc, page.text
-	return again, nil
+	return nil
 }
 
 func (w *processor) newPage(r *result, f *fetched) *Page {
@@ -228,9 +234,9 @@ func (w *processor) newPage(r *result, f *fetched) *Page {
 	return page
 }
 
-func (w *processor) passTo(ctx context.Context, page *Page, r *result) error {
+func (w *processor) passTo(ctx context.Context, to Handler, page *Page, r *result) error {
 	defer page.end()
-	err := w.call(ctx, page)
+	err := w.call(ctx, to, page)
 	page.end()
 	switch {
 	case errors.Is(err, ErrStop):
@@ -239,7 +245,7 @@ func (w *processor) passTo(ctx context.Context, page *Page, r *result) error {
 	case err == nil:
 		page.visit.into(r)
 		return nil
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.Is(err, ErrDropped):
 		return err
 	}
 	w.p.cfg.Log.Warn("the handler of a page failed", "url", page.URL, "err", err)
@@ -273,9 +279,9 @@ func (v *visit) into(r *result) {
 }
 
 // call calls the handler. Unless Config.Panics is set, it turns a panic into an error and logs the stack.
-func (w *processor) call(ctx context.Context, page *Page) (err error) {
+func (w *processor) call(ctx context.Context, to Handler, page *Page) (err error) {
 	if w.p.cfg.Panics {
-		return w.p.cfg.Handle(ctx, page)
+		return to(ctx, page)
 	}
 	defer func() {
 		if v := recover(); v != nil {
@@ -283,5 +289,5 @@ func (w *processor) call(ctx context.Context, page *Page) (err error) {
 			w.p.cfg.Log.Error("the handler of a page panicked", "url", page.URL, "panic", v, "stack", string(debug.Stack()))
 		}
 	}()
-	return w.p.cfg.Handle(ctx, page)
+	return to(ctx, page)
 }

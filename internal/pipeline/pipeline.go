@@ -15,7 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/enum"
 	"github.com/treadlight/crawl/internal/records/sink"
-	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/scope"
 )
 
@@ -52,6 +52,7 @@ type Pipeline struct {
 	discovery *discovery // belongs to the goroutine of Discovery while Run runs
 	gate      *gate
 	budgets   *scope.Budgets
+	loop      Handler // gets every page after Config.Handle; nil means no loop
 	stats     stats
 	recent    sink.Recent
 	asking    atomic.Int32          // requests that hold a permit; counted only with Config.Queues
@@ -67,7 +68,6 @@ type Pipeline struct {
 	asks    chan func(*discovery)
 	bodies  *semaphore.Weighted // bounds the bytes that waiting records hold; see maxHeld
 
-	given    []Seed // seeds given before Run
 	began    atomic.Bool
 	stop     signal // closed when Stop is called
 	stopping signal // closed when requests and pages in progress have at most Grace left
@@ -146,7 +146,7 @@ func New(cfg Config) (*Pipeline, error) {
 // [Config.Grace] says. The sequence of seeds must end when ctx ends or [Pipeline.Halted] is closed, even while it waits
 // for input. The error is nil for every End but EndFailed; for that one it is the error of the sink, of the handler or
 // of ctx.
-func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
+func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[request.Seed]) error {
 	if p.began.Swap(true) {
 		return errors.New("pipeline: Run was called before: build a new pipeline for another crawl")
 	}
@@ -166,39 +166,29 @@ func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[canonical.URL]) error
 	return err
 }
 
-func (p *Pipeline) feed(ctx context.Context, to chan<- Seed, later iter.Seq[canonical.URL]) error {
+func (p *Pipeline) feed(ctx context.Context, to chan<- request.Seed, seeds iter.Seq[request.Seed]) error {
 	defer close(to)
-	send := func(s Seed) bool {
+	for s := range seeds {
 		select {
 		case to <- s:
-			return true
 		case <-p.halt.c:
-		case <-ctx.Done():
-		}
-		return false
-	}
-	for _, s := range p.given {
-		if !send(s) {
 			return ctx.Err()
-		}
-	}
-	for u := range later {
-		if !send(Seed{URL: u}) {
+		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	return nil
 }
 
-func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) error {
+func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[request.Seed]) error {
 	g, ctx := errgroup.WithContext(ctx)
 	work, cut := context.WithCancel(ctx)
 	defer cut()
-	feed := make(chan Seed)
+	feed := make(chan request.Seed)
 	g.Go(func() error { return p.feed(ctx, feed, seeds) })
 	var fetchers sync.WaitGroup // counts the workers of Extraction, and Discovery, which starts them
 	fetchers.Add(1)
-	var writers sync.WaitGroup // counts the goroutines that send results, and the pages that are with a loop
+	var writers sync.WaitGroup // counts the goroutines that send results
 	writers.Add(1)
 	d := p.discovery
 	d.seeds, d.cut = feed, cut
@@ -210,7 +200,7 @@ func (p *Pipeline) stages(ctx context.Context, seeds iter.Seq[canonical.URL]) er
 		defer p.halt.give()
 		return d.run(ctx)
 	})
-	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx, work, &writers) })
+	spawn(g, &writers, p.cfg.Processors, func() error { return p.process(ctx, work) })
 	g.Go(func() error { fetchers.Wait(); close(p.fetched); return nil })
 	g.Go(func() error { writers.Wait(); close(p.results); return nil })
 	watched(g, func() error { return p.output(ctx, work) })
@@ -249,6 +239,10 @@ func watched(g *errgroup.Group, run func() error) {
 
 // CountFrom sets an instant before Run from which MaxTime counts. It must not be called after Run.
 func (p *Pipeline) CountFrom(t time.Time) { p.status.since = t }
+
+// Loop sets a function that gets every page after [Config.Handle], whatever that returned. It must not be called after
+// Run.
+func (p *Pipeline) Loop(body Handler) { p.loop = body }
 
 // Stop ends the leasing of URLs. Requests and pages in progress are finished and recorded within [Config.Grace], and
 // canceled after it. Stop may be called at any time, from any goroutine, and more than once.

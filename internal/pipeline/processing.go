@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -33,8 +32,6 @@ const (
 // processor is one worker of Processing. Its buffers are reused from page to page.
 type processor struct {
 	p         *Pipeline
-	ctx, work context.Context //nolint:containedctx // a loop ends pages when the worker has gone on to others
-	turns     *sync.WaitGroup // counts the pages that are with the loop
 	extractor extract.Extractor
 	found     extract.Result
 	fields    *fields.Extractor
@@ -50,8 +47,8 @@ type processor struct {
 }
 
 // process reads pages until Extraction has no more. Pages that come after the end of work are dropped.
-func (p *Pipeline) process(ctx, work context.Context, turns *sync.WaitGroup) (err error) {
-	w := &processor{p: p, ctx: ctx, work: work, turns: turns, now: p.cfg.Clock.Now, fields: p.cfg.Tree.Fields.Extractor(), send: func(r *result) error { return r.send(ctx, p) }}
+func (p *Pipeline) process(ctx, work context.Context) (err error) {
+	w := &processor{p: p, now: p.cfg.Clock.Now, fields: p.cfg.Tree.Fields.Extractor(), send: func(r *result) error { return r.send(ctx, p) }}
 	if w.items, err = p.cfg.Tree.Items.Extractor(); err != nil {
 		return err
 	}
@@ -75,19 +72,11 @@ func (w *processor) pass(ctx, work context.Context, f *fetched) error {
 	if f.trip != nil {
 		f.trip.Parse.From = w.p.cfg.Clock.Now()
 	}
-	r, page, err := w.page(ctx, work, f)
+	r, err := w.page(ctx, work, f)
 	if err != nil {
 		return err
 	}
-	if page != nil {
-		w.toLoop(page, r, f)
-		return nil
-	}
 	f.resp.Release()
-	return w.deliver(r, f)
-}
-
-func (w *processor) deliver(r *result, f *fetched) error {
 	if r.trip = f.trip; r.trip != nil {
 		r.trip.Parse.Til = w.p.cfg.Clock.Now()
 	}
@@ -103,8 +92,8 @@ func (r *result) send(ctx context.Context, p *Pipeline) error {
 	}
 }
 
-// page turns what was fetched into a record and the links to follow. It also returns the Page if a loop is to get it.
-func (w *processor) page(ctx, work context.Context, f *fetched) (*result, *Page, error) {
+// page turns what was fetched into a record and the links to follow.
+func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error) {
 	r := &result{lease: f.lease, rec: newRecord(f.lease, f.sent)}
 	r.rec.Timings.Queue = f.sent.Add(-f.permitWait).Sub(f.lease.Queued)
 	r.rec.Timings.PermitWait, r.rec.Timings.Total = f.permitWait, f.total
@@ -118,29 +107,23 @@ func (w *processor) page(ctx, work context.Context, f *fetched) (*result, *Page,
 	if f.resp != nil {
 		w.answer(work, r, f)
 		if work.Err() != nil && w.budget.Spent() { // the page may not have been read to the end
-			return f.cutShort(w.p), nil, nil
+			return f.cutShort(w.p), nil
 		}
 	}
 	w.compare(r, f)
-	if err := w.hold(ctx, r, f); err != nil {
-		return nil, nil, err
+	if err := w.hold(ctx, r); err != nil {
+		return nil, err
 	}
 	f.streamed.take(r, f)
 	if r.quiet = r.quiet || nothingThere(r.rec, f.lease); r.quiet {
-		return r, nil, nil
+		return r, nil
 	}
-	if w.p.cfg.Handle != nil || w.p.cfg.loop != nil {
-		page, err := w.handle(work, r, f)
-		if err != nil {
-			r.unhold(w.p)
-			return f.cutShort(w.p), nil, nil
-		}
-		if page != nil {
-			return r, page, nil
-		}
+	if err := w.handle(work, r, f); err != nil {
+		r.unhold(w.p)
+		return f.cutShort(w.p), nil
 	}
 	w.p.cfg.failedFor(r.rec)
-	return r, nil, nil
+	return r, nil
 }
 
 // cutShort returns the result of a page that could not be finished before the end of the crawl. With a state the next

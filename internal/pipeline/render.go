@@ -93,7 +93,7 @@ func (t *try) scripted() bool {
 		return false
 	}
 	return f.lease.Kind == frontier.Page && f.err == nil && f.class == outcome.OK && !f.resp.Streamed &&
-		f.resp.ContentType == "text/html" && !f.asked.unsafe() && f.asked.Method != http.MethodHead
+		f.resp.ContentType == "text/html" && !f.asked.Unsafe() && f.asked.Method != http.MethodHead
 }
 
 // render renders a page that needs it. It releases the permit of the host before, as each request of the page takes its

@@ -9,6 +9,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/request"
 )
 
 // Session is a login within which pages are fetched. Its methods are safe for concurrent use.
@@ -57,7 +58,7 @@ func (t *try) outside() bool {
 const maxSends = 4
 
 func (p *Pipeline) send(ctx context.Context, u canonical.URL, req fetch.Request) (*fetch.Response, error) {
-	asked := Request{Method: req.Method, Body: req.Payload}
+	asked := request.Request{Method: req.Method, Body: req.Payload}
 	for n := 1; ; n++ {
 		permit, err := p.cfg.Limiter.Acquire(ctx, u.Host())
 		if err != nil && n < maxSends && errors.Is(err, ratelimit.ErrCircuitOpen) {
@@ -81,7 +82,7 @@ func (p *Pipeline) send(ctx context.Context, u canonical.URL, req fetch.Request)
 		permit.Release()
 		p.stats.count(&p.stats.n.Requests, 1)
 		class := classOf(resp, err)
-		if !class.Overload() && !class.Transient() || n == maxSends || ctx.Err() != nil || !asked.mayRepeat(class, err) {
+		if !class.Overload() && !class.Transient() || n == maxSends || ctx.Err() != nil || !mayRepeat(&asked, class, err) {
 			return resp, err
 		}
 		resp.Release()

@@ -1,4 +1,6 @@
-package pipeline
+// Package request says how URLs are requested that a program or a user gives: by another method, with a body, with
+// header fields. A [Request] is stored with its URL as text.
+package request
 
 import (
 	"crypto/sha256"
@@ -6,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,13 +15,9 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// Request is what a handler requests besides a URL. The frontier stores it with the URL, also on disk. The zero Request
-// is a GET of the URL alone.
+// Request is what a handler requests besides a URL. The zero Request is a GET of the URL alone.
 type Request struct {
 	// Method and Body make the request a different resource than the URL alone. An empty Method means GET.
 	Method string `json:"method,omitempty"`
@@ -80,7 +77,9 @@ func (q *Request) check() error {
 // isNoText reports whether s is not UTF-8, so that a Request cannot be stored with it.
 func isNoText(s string) bool { return !utf8.ValidString(s) }
 
-func (q *Request) encode() (string, error) {
+// Encode returns the Request as text: a line that is the same for the same visit of a URL, and the rest. It is empty for
+// a GET of the URL alone. The error names what cannot be sent.
+func (q *Request) Encode() (string, error) {
 	if err := q.check(); err != nil {
 		return "", err
 	}
@@ -102,51 +101,37 @@ func (q *Request) encode() (string, error) {
 	return identity + "\n" + string(text), nil
 }
 
-// requestOf decodes what encode wrote. Text that encode cannot have written gives a GET of the URL alone.
-func requestOf(it *frontier.Item) Request {
-	if it.Request == "" {
+// Decode returns the Request that [Request.Encode] returned as text. Other text gives a GET of the URL alone.
+func Decode(stored string) Request {
+	if stored == "" {
 		return Request{}
 	}
 	var q Request
-	_, text, _ := strings.Cut(it.Request, "\n")
+	_, text, _ := strings.Cut(stored, "\n")
 	if json.Unmarshal([]byte(text), &q) != nil || q.check() != nil {
 		return Request{}
 	}
 	return q
 }
 
-// unsafe reports whether the method is not idempotent, so that sending it twice may do the same thing twice (RFC 9110
+// Identity returns what distinguishes the visit of a stored Request from others of its URL; empty for a plain GET.
+func Identity(stored string) string {
+	identity, _, _ := strings.Cut(stored, "\n")
+	return identity
+}
+
+// Unsafe reports whether the method is not idempotent, so that sending it twice may do the same thing twice (RFC 9110
 // section 9.2.2).
-func (q *Request) unsafe() bool {
+func (q *Request) Unsafe() bool {
 	return !slices.Contains([]string{"", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete}, q.Method)
 }
 
-func (q *Request) apply(to *fetch.Request) {
-	to.Method, to.Payload = q.Method, q.Body
-	if len(q.Header) == 0 {
-		return
-	}
-	h := q.Header.Clone()
-	maps.Copy(h, to.Header)
-	to.Header = h
-}
-
-// moved returns the request for the target of a redirect with that status (RFC 9110 section 15.4): the same after 307
+// Moved returns the request for the target of a redirect with that status (RFC 9110 section 15.4): the same after 307
 // and 308, a GET after others. HEAD stays HEAD.
-func (q Request) moved(status int) Request {
+func (q Request) Moved(status int) Request {
 	if status != http.StatusTemporaryRedirect && status != http.StatusPermanentRedirect && q.Method != http.MethodHead {
 		q.Method, q.Body, q.Header = "", nil, q.Header.Clone()
 		q.Header.Del("Content-Type")
 	}
 	return q
-}
-
-// mayRepeat reports whether a request with that outcome may be sent again. An unsafe one may if the host has refused
-// it, or if it was never sent.
-func (q *Request) mayRepeat(class outcome.Class, err error) bool {
-	if !q.unsafe() || class == outcome.Throttled || class == outcome.Unavailable {
-		return true
-	}
-	e, ok := errors.AsType[*fetch.Error](err)
-	return ok && slices.Contains([]fetch.Op{fetch.OpDNS, fetch.OpConnect, fetch.OpTLS, fetch.OpProxy}, e.Op)
 }
