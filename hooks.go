@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/content"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/record"
 )
@@ -244,9 +245,9 @@ func (o *Options) extractors(cfg *assembly.Config) error {
 			continue
 		}
 		if cfg.Extractors == nil {
-			cfg.Extractors = make(map[string]pipeline.Extractor, len(o.Extractors))
+			cfg.Extractors = make(map[string]content.Extractor, len(o.Extractors))
 		}
-		cfg.Extractors[name] = func(ctx context.Context, d *extract.Document) (out *pipeline.Extracted, err error) {
+		cfg.Extractors[name] = func(ctx context.Context, d *extract.Document) (out *content.Extracted, err error) {
 			err = o.guard("Extractors", func() error {
 				out, err = extractBy(ctx, e, d)
 				return err
@@ -257,12 +258,12 @@ func (o *Options) extractors(cfg *assembly.Config) error {
 	return errors.Join(errs...)
 }
 
-func extractBy(ctx context.Context, e Extractor, d *extract.Document) (*pipeline.Extracted, error) {
+func extractBy(ctx context.Context, e Extractor, d *extract.Document) (*content.Extracted, error) {
 	got, err := e.Extract(ctx, &Document{URL: d.URL.Parsed(), ContentType: d.MediaType, Charset: d.Charset, Header: d.Header, Body: d.Body})
 	if got == nil || err != nil {
 		return nil, err
 	}
-	out := &pipeline.Extracted{Title: got.Title, Lang: got.Lang, Text: got.Text, Links: got.Links}
+	out := &content.Extracted{Title: got.Title, Lang: got.Lang, Text: got.Text, Links: got.Links}
 	for _, name := range slices.Sorted(maps.Keys(got.Values)) {
 		out.Values = append(out.Values, record.Values{Name: name, Values: got.Values[name], List: true})
 	}

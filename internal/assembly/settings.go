@@ -18,6 +18,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/content"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/fields"
 	"github.com/treadlight/crawl/internal/web/maintext"
@@ -94,19 +95,18 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 	s := &c.cfg.Settings
 	pc := pipeline.Config{
 		Limiter: c.limiter, Fetcher: c.client, Scope: c.scope, Sinks: c.cfg.Sinks, Archives: c.cfg.Archives,
-		Extract: extract.Options{
+		Options: content.Options{PageTime: s.Extract.MaxTime, OmitLinks: !s.Output.Has("links"), Extract: extract.Options{
 			Text: s.Output.Has("text"), Resources: s.Scope.Resources, Forms: s.Scope.Forms, Named: s.Scope.Resources && s.Scope.Forms, Feeds: s.Sitemaps.Feeds,
 			Agent: strings.ToLower(config.Product),
-		},
+		}},
 		Concurrency: s.Concurrency, MaxOut: maxInFlight(s.Concurrency, fetch.OpenFiles()), PerHost: s.PerHostMax,
 		MaxPages: int(s.MaxPages), MaxPagesPerHost: int(s.MaxPagesPerHost),
-		PageTime: s.Extract.MaxTime,
-		MaxTime:  s.MaxTime, Grace: s.Grace, MaxBlocked: s.MaxBlocked, MaxRetryAfter: s.RateLimit.MaxRetryAfter,
+		MaxTime: s.MaxTime, Grace: s.Grace, MaxBlocked: s.MaxBlocked, MaxRetryAfter: s.RateLimit.MaxRetryAfter,
 		MaxURLs: s.Frontier.MaxURLs, MaxHosts: s.Frontier.MaxHosts(),
 		Retries: s.RateLimit.RetryMaxAttempts,
 		Backoff: backoff.Policy{Base: s.RateLimit.RetryBaseDelay, Max: s.RateLimit.RetryMaxDelay},
 		Key:     rand.Uint64(), Clock: c.clk, Log: c.cfg.Log, Hooks: c.cfg.Hooks,
-		OmitLinks: !s.Output.Has("links"), OmitDigest: !s.Output.Has("digest"), StoreBody: s.Output.Has("body"),
+		OmitDigest: !s.Output.Has("digest"), StoreBody: s.Output.Has("body"),
 		IgnoreCrawlDelay: s.Robots.MaxCrawlDelay == 0, FollowNofollow: s.Robots.FollowNofollow, SkipNoindex: s.Output.SkipNoindex,
 		Sitemaps: pipeline.Sitemaps{Enabled: s.Sitemaps.Enabled, Feeds: s.Sitemaps.Feeds},
 	}
@@ -157,7 +157,7 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 	if pc.Filter, err = fetch.NewFilter(s.Fetch.AcceptTypes, s.Fetch.SkipLarger); err != nil {
 		return fmt.Errorf("fetch.accept_types: %w", err)
 	}
-	pc.Tree = pipeline.Tree{
+	pc.Tree = content.Tree{
 		Metadata: s.Output.Has("metadata"), MainText: s.Output.Has("main-text"), Markdown: s.Output.Has("markdown"), MaxElements: s.Extract.MaxElements,
 	}
 	if pc.Tree.MainText || pc.Tree.Markdown {
@@ -212,8 +212,7 @@ const maxBits = 3
 // setDuplicates configures the search for traps and for pages that repeat others. It needs the Key of the crawl in pc.
 func setDuplicates(pc *pipeline.Config, s *Settings) {
 	if t := &s.Traps; t.Enabled || t.Report {
-		pc.Traps.Report = t.Report
-		pc.Traps.Detector = trap.New(trap.Config{After: t.After, Key: pc.Key})
+		pc.Traps = trap.New(trap.Config{After: t.After, Key: pc.Key, Report: t.Report, Log: pc.Log})
 	}
 	switch s.Duplicates.Find {
 	case "exact":

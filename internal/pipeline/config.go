@@ -16,8 +16,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
-	"github.com/treadlight/crawl/internal/web/extract"
-	"github.com/treadlight/crawl/internal/web/neardup"
+	"github.com/treadlight/crawl/internal/web/content"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
@@ -157,12 +156,10 @@ type Config struct {
 	// exchanges are not kept.
 	Archives []record.Sink
 	Hooks
-	Extract  extract.Options // what to extract from pages besides links; Tree says what to read from their trees
-	Tree     Tree
-	PageTime time.Duration // how long reading one page may take in all; zero means 2 s
-	// OmitLinks and OmitDigest leave the links and the digest of pages out of records. False writes them.
-	OmitLinks, OmitDigest bool
-	StoreBody             bool // writes the bodies of responses into records; false leaves them out
+	content.Options // what is read of pages; Extract gets Key and Rules from below
+	// OmitDigest leaves the digest of pages out of records. False writes it.
+	OmitDigest bool
+	StoreBody  bool // writes the bodies of responses into records; false leaves them out
 	// FollowNofollow follows links that pages ask crawlers not to follow: single links by rel=nofollow, or all links of
 	// the page by meta robots or X-Robots-Tag. False obeys.
 	FollowNofollow bool
@@ -186,10 +183,8 @@ type Config struct {
 	MaxPages        int
 	MaxPagesPerHost int // bounds the pages of one host; zero means no bound
 	// Budgets bound the URLs that match patterns. A URL counts for the first budget that matches. Nil means no budgets.
-	Budgets    []scope.Budget
-	Traps      Traps          // what happens to URLs of traps; the zero Traps follows all
-	Duplicates *neardup.Index // finds pages that repeat others; nil looks for none
-	MaxTime    time.Duration  // ends the crawl after that long; zero means no bound
+	Budgets []scope.Budget
+	MaxTime time.Duration // ends the crawl after that long; zero means no bound
 	// Grace is how long requests and pages in progress may take once MaxTime is over or Stop was called. After three
 	// quarters of it requests are canceled, the context of handlers ends, and what is not written yet is dropped: those
 	// URLs stay queued. Without a State the URLs that were requested are recorded as canceled instead. The last quarter
@@ -248,6 +243,7 @@ func (c Config) withDefaults() Config {
 		c.Rank = func(canonical.URL, int32) int32 { return 0 }
 	}
 	c.Clock, c.Meter = cmp.Or(c.Clock, clock.System()), cmp.Or(c.Meter, Meter(noMeter{}))
+	c.Extract.Key, c.Extract.Rules = c.Key, c.Rules
 	c.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, time.Hour)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	return c

@@ -336,7 +336,7 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 			d.skipSeen(link)
 		case frontier.Queued:
 			d.p.budgets.Count(link.budget, link.item.URL)
-			d.p.gate.traps.accepted(from, &link.item, now)
+			d.accepted(from, &link.item, now)
 		}
 	}
 }

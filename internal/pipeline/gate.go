@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"fmt"
 	"log/slog"
 	"strings"
 	"time"
@@ -14,48 +13,36 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/robots"
-	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/trap"
 )
 
 // gate decides about a queued URL when its turn comes: by the scope, which may have changed since the URL was accepted;
 // by the robots.txt of its origin, whose fetching it triggers; and by what is known of traps by then.
 type gate struct {
-	scope   *scope.Scope
-	cache   *robots.Cache // nil means that robots.txt is ignored
-	limiter Limiter
-	delays  bool // Crawl-delay and Request-rate are obeyed
-	retries int  // failures after which the URLs of an origin are refused and no longer wait
-	traps   *traps
-	log     *slog.Logger
-	asking  singleflight.Group // requests for robots.txt by rendered pages, by origin
-}
-
-func newGate(cfg *Config) *gate {
-	return &gate{
-		scope: cfg.Scope, cache: cfg.Robots, limiter: cfg.Limiter, delays: !cfg.IgnoreCrawlDelay, retries: cfg.Retries,
-		traps: newTraps(cfg), log: cfg.Log,
-	}
+	cfg    *Config
+	asking singleflight.Group // requests for robots.txt by rendered pages, by origin
 }
 
 // Check decides about one URL at now. If the scope leaves a URL out, its robots.txt is not requested either.
 func (g *gate) Check(it *frontier.Item, now time.Time) frontier.Verdict {
-	if v := g.scope.Recheck(it.URL, it.Depth == 0 || it.Kind == frontier.Sitemap || it.Request != "" && request.Decode(it.Request).Outside); !v.In {
+	if v := g.cfg.Scope.Recheck(it.URL, it.Depth == 0 || it.Kind == frontier.Sitemap || it.Request != "" && request.Decode(it.Request).Outside); !v.In {
 		return refuse(v.Code.String(), v.Reason())
 	}
-	if g.cache != nil {
+	if g.cfg.Robots != nil {
 		if v := g.rules(it, now); v.Pass != frontier.Go {
 			return v
 		}
 	}
-	if why := g.traps.queued(it); why != trap.Follow {
-		return refuse(classTrap, fmt.Sprintf("%s: %s", why, why.Why()))
+	if t := g.cfg.trapsFor(it); t != nil {
+		if why := t.CheckQueued(it.URL); why != trap.Follow {
+			return refuse(classTrap, why.String()+": "+why.Why())
+		}
 	}
 	return frontier.Verdict{}
 }
 
 func (g *gate) rules(it *frontier.Item, now time.Time) frontier.Verdict {
-	e := g.cache.Lookup(it.URL.Origin(), now)
+	e := g.cfg.Robots.Lookup(it.URL.Origin(), now)
 	switch {
 	case e.Due(now):
 		return frontier.Verdict{Pass: frontier.Ask}
@@ -64,7 +51,7 @@ func (g *gate) rules(it *frontier.Item, now time.Time) frontier.Verdict {
 			return refuse(classRobots, v.Reason)
 		}
 		return frontier.Verdict{}
-	case e.State == robots.Unreachable && (e.Lasting || e.Attempts > g.retries):
+	case e.State == robots.Unreachable && (e.Lasting || e.Attempts > g.cfg.Retries):
 		return refuse(e.Class.String(), "robots.txt cannot be had: "+e.Reason)
 	case e.State == robots.Pending:
 		return frontier.Verdict{Pass: frontier.Wait, Reason: "robots.txt is being fetched"}
@@ -79,20 +66,20 @@ func refuse(class, reason string) frontier.Verdict {
 // robotsGivenUp notes that the request for a robots.txt was given up before it was made, so that it is requested again
 // later.
 func (g *gate) robotsGivenUp(origin string, now time.Time) {
-	g.cache.Answer(origin, now, robots.Result{Kind: robots.NoAnswer, Reason: "its host is with another process"})
+	g.cfg.Robots.Answer(origin, now, robots.Result{Kind: robots.NoAnswer, Reason: "its host is with another process"})
 }
 
 // answer takes in the result of a request for an origin's robots.txt and returns what the cache has then. Both schemes
 // of a host are paced as one, so the longer Crawl-delay of the two applies to both.
 func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entry {
 	res := a.result
-	if a.deserted && g.cache.Lookup(origin, now).Attempts+1 >= attribution.MaxContacts {
+	if a.deserted && g.cfg.Robots.Lookup(origin, now).Attempts+1 >= attribution.MaxContacts {
 		res.Lasting = true
 	}
-	e := g.cache.Answer(origin, now, res)
-	if e.Rules != nil && g.delays {
-		other := g.cache.Lookup(otherOrigin(origin), now)
-		g.limiter.SetCrawlDelay(hostOf(origin), max(e.Rules.Pause(), other.Rules.Pause()))
+	e := g.cfg.Robots.Answer(origin, now, res)
+	if e.Rules != nil && !g.cfg.IgnoreCrawlDelay {
+		other := g.cfg.Robots.Lookup(otherOrigin(origin), now)
+		g.cfg.Limiter.SetCrawlDelay(hostOf(origin), max(e.Rules.Pause(), other.Rules.Pause()))
 	}
 	if e.State != robots.Unreachable {
 		return e
@@ -104,7 +91,7 @@ func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entr
 		}
 	}
 	//nolint:sloglint // one of three constants
-	g.log.Warn(what, slog.String("origin", origin), slog.String("reason", e.Reason), slog.Int("attempt", e.Attempts))
+	g.cfg.Log.Warn(what, slog.String("origin", origin), slog.String("reason", e.Reason), slog.Int("attempt", e.Attempts))
 	return e
 }
 

@@ -1,21 +1,18 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"hash"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
-	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/content"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
 )
@@ -45,7 +42,7 @@ type Hooks struct {
 	Bodies func(mediaType string) *BodyHandler
 	// Extractors read the pages of media types, given in lower case, instead of the built-in extraction. Nil means that
 	// the built-in one reads all.
-	Extractors map[string]Extractor
+	Extractors map[string]content.Extractor
 }
 
 // Failure is a request that ended without a whole response, or a page for which a handler or an extractor failed.
@@ -62,12 +59,8 @@ type Skip struct {
 	Reason, Detail string // Reason is a name to count by; Detail says the same in words
 }
 
-const (
-	// reasonSeen is why a seed or a request of a handler is not made: the same was made before, or is queued.
-	reasonSeen = "seen"
-	// classExtractor is the error class of a page for which an extractor of the program failed.
-	classExtractor = "extractor"
-)
+// reasonSeen is why a seed or a request of a handler is not made: the same was made before, or is queued.
+const reasonSeen = "seen"
 
 func classOfFailure(err error) string {
 	if hooked(err) {
@@ -198,82 +191,4 @@ func (s *streamed) take(r *result, f *fetched) {
 		return
 	}
 	s.visit.into(r)
-}
-
-// Extractor reads the pages of a media type instead of the built-in extraction. The document is valid until it returns.
-type Extractor func(ctx context.Context, doc *extract.Document) (*Extracted, error)
-
-// Extracted is what an Extractor has read from a page.
-type Extracted struct {
-	Title, Lang, Text string
-	Links             []string // references, which are resolved against the URL of the page
-	Values            []record.Values
-}
-
-const (
-	maxTitle = 1 << 10
-	maxText  = 4 << 20
-)
-
-// own reads a page with an Extractor of the program.
-func (w *processor) own(ctx context.Context, r *result, f *fetched, read Extractor) {
-	cfg, l, rec := &w.p.cfg, f.lease, r.rec
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(cfg.PageTime, defaultPageTime))
-	defer cancel()
-	out, err := read(ctx, &extract.Document{
-		URL: l.URL, MediaType: f.resp.ContentType, Charset: f.resp.Charset, Header: f.resp.Header, Body: slices.Clip(f.resp.Body),
-	})
-	if err == nil && out == nil {
-		err = errors.New("the extractor returned neither a result nor an error")
-	}
-	if err != nil {
-		if rec.Error == nil {
-			rec.Error = &record.Error{Class: classExtractor, Message: err.Error()}
-		}
-		return
-	}
-	w.found = extract.Result{Title: within(out.Title, maxTitle), Lang: within(out.Lang, maxTitle), Text: within(out.Text, maxText)}
-	w.references(out, l.URL)
-	w.read = true
-	rec.Title, rec.Lang, rec.Fields = w.found.Title, w.found.Lang, out.Values
-	if r.text = w.found.Text; cfg.Extract.Text {
-		rec.Text = r.text
-	}
-	if cfg.Duplicates != nil {
-		w.examine(r, f)
-	}
-	if !cfg.OmitLinks {
-		w.list(rec)
-	}
-	w.lost(rec.URL)
-	w.followAll(r, l)
-}
-
-// references resolves the references of an Extractor and removes duplicates.
-func (w *processor) references(out *Extracted, page canonical.URL) {
-	cfg := &w.p.cfg
-	w.found.Base = page.String()
-	known := make(map[canonical.URL]bool, len(out.Links))
-	for _, ref := range out.Links {
-		u, err := page.Resolve(strings.TrimSpace(ref))
-		if err != nil {
-			continue
-		}
-		if u = cfg.Rules.Apply(u); known[u] {
-			continue
-		}
-		if len(known) >= maxFollowed {
-			w.found.DroppedLinks++
-			continue
-		}
-		known[u] = true
-		w.found.Links = append(w.found.Links, extract.Link{URL: u, Fingerprint: u.Fingerprint(cfg.Key)})
-	}
-}
-
-func within(s string, most int) string {
-	if len(s) > most {
-		s = s[:most]
-	}
-	return strings.ToValidUTF8(s, "")
 }

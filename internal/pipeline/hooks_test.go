@@ -19,6 +19,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/web/content"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -268,7 +269,7 @@ func TestExtractors(t *testing.T) {
 		})
 		w, _ := hookedWorld(t, fetch.Config{}, pages)
 		w.Extract.Text, w.PageTime = true, time.Second
-		w.Extractors = map[string]Extractor{"text/gemini": func(ctx context.Context, d *extract.Document) (*Extracted, error) {
+		w.Extractors = map[string]content.Extractor{"text/gemini": func(ctx context.Context, d *extract.Document) (*content.Extracted, error) {
 			switch d.URL.Path() {
 			case "/fails":
 				return nil, errors.New("broken")
@@ -278,7 +279,7 @@ func TestExtractors(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			out := &Extracted{Title: strings.Repeat("t", 2000), Lang: "de", Text: "text\xff", Values: []record.Values{{Name: "n", Values: []string{"1"}}}}
+			out := &content.Extracted{Title: strings.Repeat("t", 2000), Lang: "de", Text: "text\xff", Values: []record.Values{{Name: "n", Values: []string{"1"}}}}
 			for line := range strings.Lines(string(d.Body)) {
 				out.Links = append(out.Links, strings.TrimPrefix(line, "=> "))
 			}

@@ -293,7 +293,7 @@ func TestPauseOfEitherScheme(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOn(t, fetch.Config{})
 		p, delays := w.build(t), new(delays)
-		p.gate.limiter = delays
+		p.cfg.Limiter = delays
 		now := time.Now()
 		found := func(rules string) *robotsAnswer {
 			return &robotsAnswer{result: robots.Result{Kind: robots.Found, File: robots.Parse([]byte("User-agent: *\n" + rules))}}

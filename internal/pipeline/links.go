@@ -2,7 +2,7 @@ package pipeline
 
 import (
 	"fmt"
-	"slices"
+	"log/slog"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -47,8 +47,8 @@ func (l *passedLinks) put(t passed) { l[t.fp%passedSlots] = t }
 // lost counts the links of a page that were not taken: those beyond the maximum, and those longer than a URL may be.
 // The former are not added to the seen set, as another page may lead there.
 func (w *processor) lost(page string) {
-	w.p.drop(reasonPageLinks, w.found.DroppedLinks, page, "none: a page has at most 10,000 links that are followed")
-	w.p.drop(trap.URLLength.String(), w.found.LongLinks, page, longFix)
+	w.p.drop(reasonPageLinks, w.reader.Found.DroppedLinks, page, "none: a page has at most 10,000 links that are followed")
+	w.p.drop(trap.URLLength.String(), w.reader.Found.LongLinks, page, longFix)
 }
 
 var longFix = fmt.Sprintf("none: most servers refuse a URL of more than %d bytes", canonical.MaxLength)
@@ -61,8 +61,8 @@ func (w *processor) followAll(r *result, l *frontier.Lease) {
 	}
 	r.links = w.follows[:0]
 	all := w.p.stats.full.Load()
-	for i := range w.found.Links {
-		link := &w.found.Links[i]
+	for i := range w.reader.Found.Links {
+		link := &w.reader.Found.Links[i]
 		if w.obeys(r, link) {
 			continue
 		}
@@ -70,8 +70,7 @@ func (w *processor) followAll(r *result, l *frontier.Lease) {
 		if !all && w.passed.covers(t) {
 			continue
 		}
-		it := frontier.Item{URL: link.URL, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: l.ID, Depth: t.depth}}
-		if r.follow(w.p, it, t.fp, link.Kind == extract.Resource).In {
+		if r.follow(w.p, below(r, link.URL), t.fp, link.Kind == extract.Resource).In {
 			w.passed.put(t)
 		}
 	}
@@ -86,7 +85,7 @@ func (w *processor) followAll(r *result, l *frontier.Lease) {
 // obeys reports whether a link is not to be followed because the page says so, for this link or for all of its links,
 // and counts it. Resources of the page are exempt, as they are no links to a reader.
 func (w *processor) obeys(r *result, l *extract.Link) bool {
-	if w.p.cfg.FollowNofollow || l.Kind == extract.Resource || !w.found.NoFollow && !l.NoFollow {
+	if w.p.cfg.FollowNofollow || l.Kind == extract.Resource || !w.reader.Found.NoFollow && !l.NoFollow {
 		return false
 	}
 	w.p.stats.nofollow.Add(1)
@@ -96,26 +95,37 @@ func (w *processor) obeys(r *result, l *extract.Link) bool {
 	return true
 }
 
-func (w *processor) list(rec *record.Record) {
-	resources := 0
-	for i := range w.found.Links {
-		if w.found.Links[i].Kind == extract.Resource {
-			resources++
+// itemsMeta is the key in Request.Meta of a link to the next page of a list. The value is the digest of the items of
+// the page with the link.
+const itemsMeta = "items of the page before"
+
+// followList follows the links to the next page of a list.
+func (w *processor) followList(r *result) {
+	cfg := &w.p.cfg
+	if w.reader.Repeats {
+		cfg.Log.Debug("a page has the items of the page before it, and its list ends there", slog.String("url", r.rec.URL))
+	}
+	for _, ref := range w.reader.Next {
+		u, err := canonical.Parse(ref)
+		if err != nil {
+			continue
+		}
+		it := below(r, cfg.Rules.Apply(u))
+		if w.reader.Items != "" {
+			q := request.Request{Meta: map[string]string{itemsMeta: w.reader.Items}}
+			if it.Request, err = q.Encode(); err != nil {
+				continue
+			}
+		}
+		if r.follow(w.p, it, it.Fingerprint(cfg.Key), false).In {
+			r.links[len(r.links)-1].asked = true
 		}
 	}
-	rec.Resources = slices.Grow(rec.Resources, resources)
-	rec.Links = slices.Grow(rec.Links, len(w.found.Links)-resources)
-	for i := range w.found.Links {
-		link := &w.found.Links[i]
-		to := &rec.Links
-		if link.Kind == extract.Resource {
-			to = &rec.Resources
-		}
-		*to = append(*to, link.URL.String())
-		if link.NoFollow {
-			rec.NofollowLinks = append(rec.NofollowLinks, link.URL.String())
-		}
-	}
+}
+
+// below returns a URL that the page of a result leads to.
+func below(r *result, u canonical.URL) frontier.Item {
+	return frontier.Item{URL: u, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: r.lease.ID, Depth: r.lease.Depth + 1}}
 }
 
 // follow sends a URL on to the frontier if the scope lets it in.

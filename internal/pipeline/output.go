@@ -46,7 +46,6 @@ type result struct {
 	dropped   bool            // has the lease alone: the page was cut off, and its URL is queued again
 	aside     bool            // written to Archives alone, and not acknowledged
 	quiet     bool            // written to Archives alone, as it is not worth a record; acknowledged
-	text      string          // the text that an Extractor has read, for handlers
 	held      int64           // bytes that count for maxHeld
 	trip      *Trip           // nil if it is not traced
 }

@@ -151,8 +151,8 @@ func TestLinksThatAreLost(t *testing.T) {
 	} {
 		t.Run(name, bubble(func(t *testing.T) {
 			w, _ := served(t, map[string]http.Handler{"a.test": plainPage(tc.page)})
-			if w.Extract.MaxLinks, w.Traps.Report = tc.maxLinks, tc.report; tc.traps {
-				w.Traps.Detector = trap.New(trap.Config{After: 1000})
+			if w.Extract.MaxLinks = tc.maxLinks; tc.traps {
+				w.Traps = trap.New(trap.Config{After: 1000, Report: tc.report})
 			}
 			var log bytes.Buffer
 			w.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -177,7 +177,8 @@ func TestLinksArePassedOnOnce(t *testing.T) {
 	p := w.build(t)
 	home := parse(t, "http://a.test/")
 	w.Scope.AddSeed(home)
-	worker := processor{p: p}
+	worker, err := p.processor(nil)
+	require.NoError(t, err)
 	const body = `<a href=/1>1</a> <a href="http://a.test/2">2</a> <a href=http://b.test/>b</a> <img src=/1.png>`
 	for _, step := range []struct {
 		name  string

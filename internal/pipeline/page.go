@@ -11,13 +11,10 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/dom"
-	"github.com/treadlight/crawl/internal/web/effort"
-	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/maintext"
 	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -110,13 +107,7 @@ func (p *Page) Base() canonical.URL { return p.base }
 // bounded by extract.max_elements.
 func (p *Page) Document() *dom.Document {
 	if p.doc == nil {
-		var body []byte
-		if p.ContentType == "" || p.ContentType == "text/html" || p.ContentType == "application/xhtml+xml" {
-			body = extract.UTF8(p.Body, p.Charset)
-		}
-		elements := cmp.Or(p.visit.p.cfg.Tree.MaxElements, dom.MaxElements)
-		budget := effort.New(context.Background(), effort.Steps(len(body), stepsPerElement*int64(elements)), nil, time.Time{})
-		p.doc = dom.ParseWithin(body, elements, budget)
+		p.doc = p.visit.p.cfg.Tree.Document(p.ContentType, p.Charset, p.Body)
 	}
 	return p.doc
 }
@@ -224,12 +215,10 @@ func (w *processor) handle(ctx context.Context, r *result, f *fetched) error {
 
 func (w *processor) newPage(r *result, f *fetched) *Page {
 	page := newPage(w.p, f, r.rec)
-	page.Text = cmp.Or(r.rec.Text, r.text)
+	page.Text = cmp.Or(r.rec.Text, w.reader.Found.Text)
 	if f.resp != nil {
 		page.Header, page.Body = f.resp.Header, f.resp.Body
-		if w.read {
-			page.base = w.base(page.base)
-		}
+		page.base = w.reader.Base(page.base)
 	}
 	return page
 }

@@ -106,9 +106,9 @@ func New(cfg Config) (*Pipeline, error) {
 		acks:    make(chan written, 1),
 		asks:    make(chan func(*discovery)),
 		bodies:  semaphore.NewWeighted(maxHeld),
-		gate:    newGate(&cfg),
 		budgets: scope.NewBudgets(cfg.Budgets),
 	}
+	p.gate = &gate{cfg: &p.cfg}
 	for _, s := range []*signal{&p.stop, &p.stopping, &p.halt, &p.gone} {
 		s.c = make(chan struct{})
 	}

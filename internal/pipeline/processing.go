@@ -1,24 +1,16 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 	"unicode/utf8"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
-	"github.com/treadlight/crawl/internal/web/canonical"
-	"github.com/treadlight/crawl/internal/web/dom"
+	"github.com/treadlight/crawl/internal/web/content"
 	"github.com/treadlight/crawl/internal/web/effort"
 	"github.com/treadlight/crawl/internal/web/extract"
-	"github.com/treadlight/crawl/internal/web/fields"
-	"github.com/treadlight/crawl/internal/web/items"
-	"github.com/treadlight/crawl/internal/web/maintext"
-	"github.com/treadlight/crawl/internal/web/metadata"
-	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -31,25 +23,23 @@ const (
 
 // processor is one worker of Processing. Its buffers are reused from page to page.
 type processor struct {
-	p         *Pipeline
-	extractor extract.Extractor
-	found     extract.Result
-	fields    *fields.Extractor
-	items     *items.Extractor
-	passed    passedLinks
-	reader    neardup.Reader
-	budget    *effort.Budget // of the current page: nil or limit
-	limit     effort.Budget
-	now       func() time.Time
-	follows   []found             // links of the current page, until their number is known
-	read      bool                // found holds the current page
-	send      func(*result) error // sends to Output; fails when the context of the crawl ends
+	p       *Pipeline
+	reader  *content.Reader
+	budget  *effort.Budget // of the current page; nil if it is not read
+	passed  passedLinks
+	follows []found             // links of the current page, until their number is known
+	send    func(*result) error // sends to Output; fails when the context of the crawl ends
+}
+
+func (p *Pipeline) processor(send func(*result) error) (*processor, error) {
+	reader, err := content.NewReader(&p.cfg.Options, p.cfg.Clock.Now)
+	return &processor{p: p, reader: reader, send: send}, err
 }
 
 // process reads pages until Extraction has no more. Pages that come after the end of work are dropped.
-func (p *Pipeline) process(ctx, work context.Context) (err error) {
-	w := &processor{p: p, now: p.cfg.Clock.Now, fields: p.cfg.Tree.Fields.Extractor(), send: func(r *result) error { return r.send(ctx, p) }}
-	if w.items, err = p.cfg.Tree.Items.Extractor(); err != nil {
+func (p *Pipeline) process(ctx, work context.Context) error {
+	w, err := p.processor(func(r *result) error { return r.send(ctx, p) })
+	if err != nil {
 		return err
 	}
 	for f := range p.fetched {
@@ -142,7 +132,8 @@ func (f *fetched) cutShort(p *Pipeline) *result {
 // answer adds the response to the record. The end of work ends the reading of the page.
 func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	resp, rec := f.resp, r.rec
-	w.budget, w.read = nil, false
+	w.budget = nil
+	w.reader.Reset()
 	rec.Status, rec.Proto, rec.RemoteAddr = resp.Status, resp.Proto, resp.RemoteAddr
 	rec.ContentType, rec.Charset, rec.IgnoredCodings = resp.ContentType, resp.Charset, resp.IgnoredCodings
 	rec.Bytes, rec.WireBytes, rec.Truncated = int64(len(resp.Body)), resp.WireBytes, resp.Truncated
@@ -170,63 +161,36 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	case class == outcome.Redirect:
 		w.redirect(r, f)
 	case class == outcome.OK && !resp.Streamed:
-		w.limit = w.p.cfg.effort(work, w.now, len(resp.Body))
-		w.budget = &w.limit
+		w.budget = w.reader.Budget(work, len(resp.Body))
 		w.content(work, r, f)
 		rec.Truncated = rec.Truncated || w.budget.Spent()
 	}
 }
 
-// stepsPerElement is the number of steps that a page may cost for each element that a tree may have: some hundred rules
-// look at all elements.
-const stepsPerElement = 500
-
-// defaultPageTime is how long reading a page may take.
-const defaultPageTime = 2 * time.Second
-
-// effort returns the budget for reading a page of that size. It ends with ctx, so that a crawl that stops need not wait
-// for a page.
-func (c *Config) effort(ctx context.Context, now func() time.Time, bytes int) effort.Budget {
-	elements := cmp.Or(c.Tree.MaxElements, dom.MaxElements)
-	steps, end := effort.Steps(bytes, stepsPerElement*int64(elements)), now().Add(cmp.Or(c.PageTime, defaultPageTime))
-	return *effort.New(ctx, steps, now, end)
-}
-
-// content reads links and metadata of a page.
+// content reads a page, and follows its links.
 func (w *processor) content(work context.Context, r *result, f *fetched) {
-	if read := w.p.cfg.Extractors[f.resp.ContentType]; read != nil && f.lease.Kind == frontier.Page {
-		w.own(work, r, f, read)
-		return
-	}
-	if w.listing(r, f) {
-		return
-	}
 	l, rec := f.lease, r.rec
-	opts := w.p.cfg.Extract
-	opts.Key, opts.Rules, opts.Budget = w.p.cfg.Key, w.p.cfg.Rules, w.budget
-	if err := w.extractor.Document(&extract.Document{
+	doc := extract.Document{
 		URL: l.URL, MediaType: f.resp.ContentType, Charset: f.resp.Charset, Header: f.resp.Header, Body: f.resp.Body,
-	}, opts, &w.found); err != nil {
-		if rec.Error == nil {
-			rec.Error = &record.Error{Class: outcome.Decode.String(), Message: err.Error()}
+	}
+	if read := w.p.cfg.Extractors[doc.MediaType]; read != nil && l.Kind == frontier.Page {
+		if w.reader.ReadBy(work, read, &doc, w.budget, rec) {
+			w.lost(rec.URL)
+			w.followAll(r, l)
 		}
 		return
 	}
+	if w.listing(r, f) || !w.reader.Read(&doc, w.budget, rec, f.asked.Meta[itemsMeta]) {
+		return
+	}
+	page := &w.reader.Found
 	w.lost(rec.URL)
-	w.read = true
-	page := &w.found
-	rec.Title, rec.Lang, rec.Text, rec.Meta = page.Title, page.Lang, page.Text, page.Meta
-	rec.Charset = cmp.Or(page.Charset, rec.Charset)
-	w.examine(r, f) // first: it costs little, and the trap detector needs it even if the rest uses up the budget
-	w.tree(r, l.URL, f.resp.Body)
-	rec.Directives, rec.Next, rec.Prev, rec.Alternates = page.Directives, page.Next, page.Prev, page.Alternates
 	if w.p.cfg.SkipNoindex && l.Kind == frontier.Page {
 		r.unindexed = page.NoIndex || !page.UnavailableAfter.IsZero() && page.UnavailableAfter.Before(f.sent)
 	}
-	if !w.p.cfg.OmitLinks {
-		w.list(rec)
-	}
-	if !w.items.Follows() {
+	if w.reader.Lists() {
+		w.followList(r)
+	} else {
 		w.followAll(r, l)
 	}
 	w.followRendered(r, f)
@@ -238,86 +202,4 @@ func newRecord(l *frontier.Lease, now time.Time) *record.Record {
 		URL: l.URL.String(), Kind: l.Kind.String(), Depth: int(l.Depth), Referrer: l.Referrer,
 		FetchedAt: now, Attempt: int(l.Attempt) + 1,
 	}
-}
-
-// Tree says what is read from the trees of pages. Building a tree costs several times as much as all other work on a
-// page. The zero Tree builds none.
-type Tree struct {
-	Fields      *fields.Set     // the user's rules; nil means none
-	Items       *items.Rules    // rules for several records of a page, and for the links to the next page of a list; nil means none
-	Metadata    bool            // reads Open Graph, Twitter cards and JSON-LD
-	MainText    bool            // reads the text without navigation and the like
-	Markdown    bool            // renders the main text as a file of Markdown
-	Reader      maintext.Reader // required for MainText and Markdown; nil reads neither
-	MaxElements int             // bounds the elements of a tree; zero means 100,000
-}
-
-func (w *processor) tree(r *result, page canonical.URL, body []byte) {
-	rec := r.rec
-	t, wanted, items := &w.p.cfg.Tree, w.fields.Wants(rec.URL), w.items.Wants(rec.URL)
-	if !w.found.HTML {
-		if (wanted || items) && isJSON(rec.ContentType) {
-			w.json(r, page, body)
-		}
-		return
-	}
-	if !wanted && !items && !t.Metadata && t.Reader == nil {
-		return
-	}
-	d := dom.ParseWithin(extract.UTF8(body, w.found.Charset), cmp.Or(t.MaxElements, dom.MaxElements), w.budget)
-	rec.Truncated = rec.Truncated || d.Cut
-	if wanted {
-		w.readFields(rec, page, d)
-	}
-	if items {
-		w.readItems(r, w.within(page, d, nil))
-	}
-	if t.Metadata {
-		m := metadata.Read(d)
-		for _, p := range m.Properties {
-			rec.Properties = append(rec.Properties, record.Values{Name: p.Name, Values: p.Values, List: len(p.Values) > 1})
-		}
-		for _, block := range m.JSONLD {
-			rec.JSONLD = append(rec.JSONLD, json.RawMessage(block))
-		}
-		rec.InvalidJSONLD = m.InvalidJSONLD
-	}
-	if t.Reader != nil {
-		w.readMainText(rec, page, d)
-	}
-}
-
-func (w *processor) readMainText(rec *record.Record, page canonical.URL, d *dom.Document) {
-	a := w.p.cfg.Tree.Reader(d, w.base(page).Parsed())
-	if w.p.cfg.Tree.MainText {
-		rec.MainText = a.Text()
-	}
-	if w.p.cfg.Tree.Markdown && rec.Status/100 == 2 {
-		rec.Markdown = maintext.File(a, rec.URL, rec.FetchedAt)
-	}
-}
-
-func (w *processor) readFields(rec *record.Record, page canonical.URL, d *dom.Document) {
-	all, err := w.fields.Page(page, w.base(page), d)
-	rec.Fields = namedOf(all)
-	if err != nil {
-		rec.FieldsError = err.Error()
-	}
-}
-
-func (w *processor) base(page canonical.URL) canonical.URL {
-	if w.found.Base == page.String() {
-		return page
-	}
-	if base, err := canonical.Parse(w.found.Base); err == nil {
-		return base
-	}
-	return page
-}
-
-func namedOf(all []fields.Field) (named record.Named) {
-	for _, f := range all {
-		named = append(named, record.Values{Name: f.Name, Values: f.Values, List: f.All, Number: f.Number})
-	}
-	return named
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,15 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
-	"github.com/treadlight/crawl/internal/web/dom"
-	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/internal/web/content"
 	"github.com/treadlight/crawl/internal/web/fields"
 	"github.com/treadlight/crawl/internal/web/maintext"
-	"github.com/treadlight/crawl/internal/web/neardup"
 	_ "github.com/treadlight/crawl/internal/web/readable"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
@@ -33,7 +28,7 @@ const shopPage = `<title>Lamp</title><base href="/shop/"><meta property="og:type
 <script type="application/ld+json">{"@type": "Product"}</script><script type="application/ld+json">{broken</script>
 <nav><a href="/">Home</a></nav><main><h1>A lamp</h1><p class=price>12,50 €</p><a class=more href=other>More</a></main>`
 
-func crawlTrees(t *testing.T, tree Tree) map[string]*record.Record {
+func crawlTrees(t *testing.T, tree content.Tree) map[string]*record.Record {
 	t.Helper()
 	return crawlPages(t, map[string]string{
 		"/item": shopPage, "/deep": "<h1>Deep</h1>" + strings.Repeat("<div>", 3000) + "<p class=price>3",
@@ -42,7 +37,7 @@ func crawlTrees(t *testing.T, tree Tree) map[string]*record.Record {
 	}, tree)
 }
 
-func crawlPages(t *testing.T, pages map[string]string, tree Tree) map[string]*record.Record {
+func crawlPages(t *testing.T, pages map[string]string, tree content.Tree) map[string]*record.Record {
 	t.Helper()
 	var records map[string]*record.Record
 	synctest.Test(t, func(t *testing.T) {
@@ -76,7 +71,7 @@ func TestTrees(t *testing.T) {
 	require.NoError(t, err)
 	read, err := maintext.Readers.Get()
 	require.NoError(t, err)
-	all := crawlTrees(t, Tree{Fields: set, Metadata: true, MainText: true, Markdown: true, Reader: read})
+	all := crawlTrees(t, content.Tree{Fields: set, Metadata: true, MainText: true, Markdown: true, Reader: read})
 
 	item := all["http://h.test/item"]
 	require.Equal(t, record.Named{
@@ -100,7 +95,7 @@ func TestTrees(t *testing.T) {
 	require.Nil(t, all["http://h.test/plain"].Fields)
 	require.Contains(t, all["http://h.test/large"].FieldsError, "only a part of the page was looked at")
 	require.Equal(t, "Large", all["http://h.test/large"].Fields[0].Values[0])
-	for u, rec := range crawlTrees(t, Tree{}) { // without being asked nothing is read
+	for u, rec := range crawlTrees(t, content.Tree{}) { // without being asked nothing is read
 		require.Empty(t, rec.MainText+rec.Markdown, u)
 		require.Zero(t, len(rec.Fields)+len(rec.Properties)+len(rec.JSONLD), u)
 	}
@@ -126,67 +121,11 @@ func TestPagesThatCostTooMuch(t *testing.T) {
 	require.NoError(t, err)
 	read, err := maintext.Readers.Get()
 	require.NoError(t, err)
-	for u, rec := range crawlPages(t, pages, Tree{Fields: set, Metadata: true, MainText: true, Reader: read}) {
+	for u, rec := range crawlPages(t, pages, content.Tree{Fields: set, Metadata: true, MainText: true, Reader: read}) {
 		require.Equal(t, 200, rec.Status, u)
 		require.Equal(t, u != "http://h.test/usual", rec.Truncated, u)
 		require.NotEmpty(t, rec.Fields, u)
 		require.Equal(t, rec.Title, rec.Fields[0].Values[0], u)
-	}
-}
-
-// Of a page that was not read to its end no fingerprint is made, as others that begin alike would
-// be near it, and its record says that it was cut short.
-func TestFingerprintsOfPagesThatCostTooMuch(t *testing.T) {
-	page := []byte("<title>x</title>" + strings.Repeat("<p>some words of a page ", 200))
-	f := func() *fetched {
-		return &fetched{lease: &frontier.Lease{Item: frontier.Item{URL: parse(t, "http://h.test/")}}, resp: &fetch.Response{Status: 200, ContentType: "text/html", Body: page}}
-	}
-	index := neardup.NewIndex(3)
-	w := newWorldOn(t, fetch.Config{})
-	w.Duplicates = index
-	reader := &processor{p: w.build(t)}
-	whole := int64(0)
-	for _, steps := range []int64{math.MaxInt64, 0, 0} {
-		r := &result{rec: &record.Record{}}
-		if steps == 0 {
-			steps = whole - 500 // enough for the links, and not for the words
-		}
-		reader.budget = effort.New(t.Context(), steps, nil, time.Time{})
-		reader.content(t.Context(), r, f())
-		if whole == 0 {
-			whole = reader.budget.Used()
-			require.NotEmpty(t, r.rec.SimHash)
-			continue
-		}
-		require.True(t, reader.budget.Spent())
-		require.Empty(t, r.rec.SimHash)
-		require.NotEmpty(t, r.rec.Title)
-	}
-}
-
-// What a page may cost is set: its elements, its steps with them, and its time.
-func TestCostOfAPageIsSet(t *testing.T) {
-	now := time.Unix(1000, 0)
-	for _, tc := range []struct {
-		elements int
-		time     time.Duration
-		steps    int64
-		until    time.Duration
-	}{
-		{0, 0, stepsPerElement * dom.MaxElements, 2 * time.Second},
-		{1000, 0, stepsPerElement * 1000, 2 * time.Second},
-		{0, 7 * time.Second, stepsPerElement * dom.MaxElements, 7 * time.Second},
-	} {
-		clk := clocktest.NewFake(now)
-		p := &Pipeline{cfg: Config{Tree: Tree{MaxElements: tc.elements}, PageTime: tc.time, Clock: clk}}
-		b := p.cfg.effort(t.Context(), p.cfg.Clock.Now, 1<<30)
-		require.True(t, b.Spend(int(tc.steps)-1))
-		require.False(t, b.Spend(2))
-		b = p.cfg.effort(t.Context(), p.cfg.Clock.Now, 1<<30)
-		clk.Advance(tc.until - 1)
-		require.True(t, b.Spend(int(tc.steps/2)))
-		clk.Advance(1)
-		require.False(t, b.Spend(int(tc.steps/4)))
 	}
 }
 

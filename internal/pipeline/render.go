@@ -159,8 +159,8 @@ func (w *processor) followRendered(r *result, f *fetched) {
 		if !w.p.cfg.OmitLinks {
 			r.rec.Links = append(r.rec.Links, u.String())
 		}
-		if !w.items.Follows() && !w.p.cfg.HandlersFollow && !w.obeys(r, &extract.Link{URL: u}) {
-			it := frontier.Item{URL: u, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: l.ID, Depth: l.Depth + 1}}
+		if !w.reader.Lists() && !w.p.cfg.HandlersFollow && !w.obeys(r, &extract.Link{URL: u}) {
+			it := below(r, u)
 			r.follow(w.p, it, it.Fingerprint(w.p.cfg.Key), false)
 		}
 	}
@@ -169,7 +169,7 @@ func (w *processor) followRendered(r *result, f *fetched) {
 // noteScripted counts a page that is empty without scripts, in a crawl that renders no pages. It checks only pages that
 // have scripts and few links.
 func (w *processor) noteScripted(f *fetched) {
-	if w.p.cfg.Renderer == nil && f.lease.Kind == frontier.Page && w.found.Scripts && len(w.found.Links) < 10 && scripts.Empty(f.resp.Body) {
+	if w.p.cfg.Renderer == nil && f.lease.Kind == frontier.Page && w.reader.Found.Scripts && len(w.reader.Found.Links) < 10 && scripts.Empty(f.resp.Body) {
 		s := &w.p.stats
 		s.mu.Lock()
 		defer s.mu.Unlock()

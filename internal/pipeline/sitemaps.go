@@ -228,8 +228,7 @@ func (w *processor) entry(r *result, l *frontier.Lease, e *sitemap.Entry) {
 	if !w.p.stats.full.Load() && w.passed.covers(t) {
 		return
 	}
-	it := frontier.Item{URL: e.URL, Found: frontier.Found{Referrer: r.rec.URL, FoundOn: l.ID, Depth: t.depth}}
-	if !r.follow(w.p, it, t.fp, kind == extract.Resource).In {
+	if !r.follow(w.p, below(r, e.URL), t.fp, kind == extract.Resource).In {
 		return
 	}
 	w.passed.put(t)

@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/content"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -152,9 +153,9 @@ func TestStopBeforeRun(t *testing.T) {
 	})
 }
 
-func leftPattern(t *testing.T) *trap.Detector {
+func leftPattern(t *testing.T, report bool) *trap.Detector {
 	t.Helper()
-	detector := trap.New(trap.Config{})
+	detector := trap.New(trap.Config{Report: report})
 	var r neardup.Reader
 	for i := range 100 {
 		u := pageURL(t, i)
@@ -190,7 +191,7 @@ func TestTrapGate(t *testing.T) {
 		"no rules": {rules: true, want: frontier.Ask},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := &Config{Log: slog.New(slog.DiscardHandler), Traps: Traps{Detector: leftPattern(t), Report: tc.report}}
+			cfg := &Config{Options: content.Options{Traps: leftPattern(t, tc.report)}}
 			var err error
 			cfg.Scope, err = scope.New(scope.Config{Mode: scope.Any, MaxDepth: scope.Unlimited})
 			require.NoError(t, err)
@@ -198,7 +199,7 @@ func TestTrapGate(t *testing.T) {
 				cfg.Robots, err = robots.New(robots.Config{Agent: "Treadlight"})
 				require.NoError(t, err)
 			}
-			g := newGate(cfg)
+			g := gate{cfg: cfg}
 			tc.item.URL = pageURL(t, 1000)
 			v := g.Check(&tc.item, time.Unix(0, 0))
 			require.Equal(t, tc.want, v.Pass)

@@ -1,6 +1,7 @@
 package trap
 
 import (
+	"log/slog"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,7 @@ type Detector struct {
 	patterns *simplelru.LRU[uint64, *pattern]
 	trials   *simplelru.LRU[*pattern, struct{}] // the patterns that have a trial
 	sessions sessions
+	told     map[uint64]struct{}  // pairs of host and reason that were logged; at most maxTold
 	far      [1 << farBits]uint16 // number of URLs with a far date, by a hash of their pattern
 }
 
@@ -34,7 +36,7 @@ const farBits = 14
 
 // New returns a Detector.
 func New(cfg Config) *Detector {
-	d := &Detector{cfg: cfg, sessions: sessions{cfg.Key, newLRU[uint64, *part](maxParts, nil), newLRU[uint64, uint64](maxSeen, nil)}}
+	d := &Detector{cfg: cfg, told: make(map[uint64]struct{}), sessions: sessions{cfg.Key, newLRU[uint64, *part](maxParts, nil), newLRU[uint64, uint64](maxSeen, nil)}}
 	d.hosts = newLRU(maxHosts, func(_ uint64, pages *int) {
 		if *pages > cfg.After {
 			d.large.Add(-1)
@@ -131,9 +133,52 @@ func (d *Detector) AllowProbe(u canonical.URL) (pass bool) {
 	return p != nil && p.probe(u)
 }
 
-// CheckQueued decides on a URL that is to be fetched next, by what was learned since it was queued. It counts the URLs
-// it refuses, and accepts some as probes.
-func (d *Detector) CheckQueued(u canonical.URL) Decision { return d.checkLearned(u, true) }
+// CheckQueued decides on a URL that is to be fetched next, by what was learned since it was queued. It counts and logs
+// the URLs it refuses, and accepts some as probes, or all if traps are only reported.
+func (d *Detector) CheckQueued(u canonical.URL) Decision {
+	if d.cfg.Report {
+		return Follow
+	}
+	why := d.checkLearned(u, true)
+	if why != Follow {
+		d.Tell(u, why)
+	}
+	return why
+}
+
+// Reports reports whether URLs of traps are followed all the same.
+func (d *Detector) Reports() bool { return d.cfg.Report }
+
+// Tell logs the first URL of a host for each reason.
+func (d *Detector) Tell(u canonical.URL, why Decision) {
+	if d.cfg.Log == nil {
+		return
+	}
+	key := xxhash.Sum64String(u.Host()) + uint64(why)
+	d.mu.Lock()
+	_, known := d.told[key]
+	known = known || len(d.told) >= maxTold
+	if !known {
+		d.told[key] = struct{}{}
+	}
+	d.mu.Unlock()
+	if known {
+		return
+	}
+	const shown = 200 // in bytes: the longest URLs have thousands
+	first := u.String()
+	if len(first) > shown {
+		first = first[:shown] + "…"
+	}
+	done := "left"
+	if d.cfg.Report {
+		done = "followed"
+	}
+	//nolint:sloglint // one of two constants
+	d.cfg.Log.Warn("links that lead nowhere are "+done,
+		slog.String("host", u.Host()), slog.String("reason", why.String()), slog.String("first", first),
+		slog.String("why", why.Why()), slog.String("fix", why.Fix()))
+}
 
 // checkLearned decides by the pages visited so far. next means that u is to be fetched now.
 func (d *Detector) checkLearned(u canonical.URL, next bool) Decision {

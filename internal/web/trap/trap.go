@@ -31,6 +31,8 @@
 // same order give the same decisions.
 package trap
 
+import "log/slog"
+
 // Decision says whether a URL is followed, or why it is skipped.
 type Decision uint8
 
@@ -80,9 +82,16 @@ type Config struct {
 	After int
 	// Key seeds the hashes of patterns, so that nobody can construct collisions.
 	Key uint64
+	// Report says that URLs of traps are counted and followed all the same. False does not follow them.
+	Report bool
+	// Log gets a line for each host and reason. Nil logs nothing.
+	Log *slog.Logger
 }
 
 const (
+	// maxTold bounds the lines in the log.
+	maxTold = 1 << 12
+
 	maxURLLength = 8000 // bytes, about what servers accept
 	maxDepth     = 32   // segments of a path
 	// maxRepeats is how often a segment, or a group of them, may follow itself in a path; a third of how often one
