@@ -23,6 +23,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/rendering"
 	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -87,8 +88,8 @@ type Crawler struct {
 	state    *State // nil means that the crawl keeps no state
 	fleet    Fleet  // nil means that this process is alone
 	id       *identity
-	session  *session.Session  // nil means that there is no login
-	renderer pipeline.Renderer // nil means that pages are not rendered
+	session  *session.Session   // nil means that there is no login
+	renderer rendering.Renderer // nil means that pages are not rendered
 	named    named
 	changes  changes
 

@@ -227,36 +227,16 @@ func (x *explainer) judge(res robots.Result, u canonical.URL) ExplainRobots {
 	return r
 }
 
-// askRobots requests the robots.txt of a URL's origin and follows its redirects.
+// askRobots requests the robots.txt of a URL's origin, with a permit for each request. The error is that of ctx.
 func (x *explainer) askRobots(ctx context.Context, u canonical.URL) (robots.Result, error) {
 	x.named.add(ctx, u)
-	at, err := u.Resolve("/robots.txt")
-	if err != nil {
-		return robots.Result{}, err
-	}
-	for hops := 0; ; hops++ {
-		res, err := x.askRobotsAt(ctx, at, hops)
-		if err != nil || res.Kind != robots.Moved {
-			return res, err
+	res := robots.Follow(u.Origin(), func(at canonical.URL) robots.Answer {
+		permit, err := x.limiter.Acquire(ctx, at.Host())
+		if err != nil {
+			return robots.Answer{Err: err}
 		}
-		if at, err = at.Resolve(res.Location); err != nil {
-			return robots.Result{Kind: robots.Absent, Reason: "moved to " + res.Location + ": " + err.Error()}, nil
-		}
-	}
-}
-
-// askRobotsAt makes one request, with a permit. The error is that of ctx.
-func (x *explainer) askRobotsAt(ctx context.Context, at canonical.URL, hops int) (robots.Result, error) {
-	permit, err := x.limiter.Acquire(ctx, at.Host())
-	if err != nil {
-		return robots.Result{}, err
-	}
-	defer permit.Release()
-	resp, err := x.client.Fetch(ctx, fetch.Request{URL: at.String()})
-	defer resp.Release()
-	answer := robots.Answer{Err: err, Hops: hops}
-	if resp != nil {
-		answer.Status, answer.Body, answer.Location = resp.Status, resp.Body, resp.Location
-	}
-	return robots.FromAnswer(answer), ctx.Err()
+		defer permit.Release()
+		return robots.AnswerOf(x.client.Fetch(ctx, fetch.Request{URL: at.String()}))
+	})
+	return res, ctx.Err()
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/web/rendering"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scripts"
 )
@@ -15,17 +16,17 @@ import (
 const metaRender = "render"
 
 // openRenderer makes the renderer of pages, or returns nil if the settings want none.
-func openRenderer(c *Crawler, pc *pipeline.Config) (pipeline.Renderer, error) {
+func openRenderer(c *Crawler, pc *pipeline.Config) (rendering.Renderer, error) {
 	cfg := &c.cfg
 	s := &cfg.Render
 	if s.Mode == "never" {
 		return nil, nil
 	}
-	open, err := pipeline.Renderers.Get()
+	open, err := rendering.Renderers.Get()
 	if err != nil {
 		return nil, err
 	}
-	rc := pipeline.RenderConfig{
+	rc := rendering.Config{
 		Always: s.Mode == "always", Browser: s.Browser, Browsers: s.Browsers, Screenshots: s.Screenshot,
 		Press: cfg.Scope.Forms, Agent: cfg.Fetch.Agent(cfg.Version), Timeout: cfg.Fetch.Timeout, MaxHTML: cfg.Fetch.MaxBody,
 		Log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),

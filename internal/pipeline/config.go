@@ -17,6 +17,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/content"
+	"github.com/treadlight/crawl/internal/web/rendering"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
@@ -201,7 +202,7 @@ type Config struct {
 	// Zero means the defaults of the frontier.
 	MaxURLs, MaxHosts, Resident int
 	// Renderer has browsers render pages. Nil means that pages are read as they were fetched.
-	Renderer Renderer
+	Renderer rendering.Renderer
 	// RenderRobots caches the rules of origins that only rendered pages send requests to and the frontier does not. It
 	// is required with Renderer and Robots.
 	RenderRobots *robots.Cache

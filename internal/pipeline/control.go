@@ -109,12 +109,14 @@ type exclusions struct {
 	hosts atomic.Pointer[map[string]struct{}]
 }
 
-func (e *exclusions) has(host string) bool {
+// refuse returns an error for a host that is blocked.
+func (e *exclusions) refuse(host string) error {
 	if all := e.hosts.Load(); all != nil {
-		_, has := (*all)[host]
-		return has
+		if _, has := (*all)[host]; has {
+			return errExcluded
+		}
 	}
-	return false
+	return nil
 }
 
 func (e *exclusions) note(host string, excluded bool) {

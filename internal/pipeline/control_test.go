@@ -150,7 +150,7 @@ func TestBlock(t *testing.T) {
 		ok, err = p.Block("a.test")
 		require.True(t, ok)
 		require.NoError(t, err)
-		require.True(t, p.excluded.has("a.test"))
+		require.Error(t, p.excluded.refuse("a.test"))
 		before := v.of("a.test")
 		require.Equal(t, 6, before)
 		time.Sleep(time.Minute)
@@ -163,7 +163,7 @@ func TestBlock(t *testing.T) {
 		require.Equal(t, 14, h.Queued)
 
 		require.True(t, p.Unblock("a.test"))
-		require.False(t, p.excluded.has("a.test"))
+		require.NoError(t, p.excluded.refuse("a.test"))
 		require.NoError(t, <-ended)
 		requireEnd(t, p, EndDone)
 		require.Equal(t, 20, v.of("a.test"))

@@ -12,7 +12,9 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/web/rendering"
 	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/sitemap"
@@ -38,11 +40,11 @@ type fetched struct {
 	sent       time.Time
 	permitWait time.Duration
 	total      time.Duration
-	again      bool      // the Fetcher has sent it before, as a repeated request for robots.txt
-	kept       bool      // the Fetcher has not sent it, for lack of a place in a queue
-	trip       *Trip     // nil if it is not traced
-	rendered   *Rendered // what a browser rendered; nil if none did
-	renderErr  error     // why rendering failed
+	again      bool              // the Fetcher has sent it before, as a repeated request for robots.txt
+	kept       bool              // the Fetcher has not sent it, for lack of a place in a queue
+	trip       *Trip             // nil if it is not traced
+	rendered   *rendering.Result // what a browser rendered; nil if none did
+	renderErr  error             // why rendering failed
 	renderTime time.Duration
 	raw        []byte         // the body as fetched, once a rendered one has replaced it; nil before
 	unasked    bool           // a hook has prevented the request
@@ -165,7 +167,7 @@ func (t *try) judge() (event, *fetched) {
 	if f.err != nil && f.class != outcome.Canceled && !p.heard.Load() {
 		p.trouble.CompareAndSwap(nil, &f.err)
 	}
-	lost := stale(f.err) && l.Returns < maxLost
+	lost := fetch.Stale(f.err) && l.Returns < maxLost
 	switch {
 	case f.class == outcome.Canceled:
 		f.resp.Release()
@@ -258,13 +260,13 @@ func (t *try) request(ctx context.Context) {
 	switch {
 	case t.over: // the settled result stands; err only says that no other request came after it
 	case t.permit == nil && t.denied != nil: // nothing was sent
-	case resp == nil && hooked(err):
+	case resp == nil && fetch.Hooked(err):
 		t.f.unasked, t.f.err, t.f.class = true, err, outcome.Filtered
 		t.waited(p.cfg.Clock.Now())
 	case unsent(err), p.cutOff(err):
 		t.f.kept, t.f.err = true, err
 		t.waited(p.cfg.Clock.Now())
-	case resp == nil && decided(t.last): // this result stands, too: err is why no other request was waited for
+	case resp == nil && t.last.Decides(): // this result stands, too: err is why no other request was waited for
 		t.f.resp = t.last
 		t.settle(t.headed)
 	default:
@@ -279,10 +281,9 @@ func (t *try) take(ctx context.Context) error { return t.takeAt(ctx, t.p.cfg.Clo
 
 func (t *try) takeAt(ctx context.Context, asked time.Time) error {
 	p, l := t.p, t.f.lease
-	if p.excluded.has(l.Host()) {
+	if t.denied = p.excluded.refuse(l.Host()); t.denied != nil {
 		l.Started()
-		t.denied = errExcluded
-		return errExcluded
+		return t.denied
 	}
 	permit, err := p.cfg.Limiter.Acquire(ratelimit.Until{Context: ctx, Time: asked.Add(cmp.Or(p.cfg.Patience, patience))}, l.Host())
 	l.Started()
@@ -328,7 +329,7 @@ func (t *try) header(resp *fetch.Response) {
 	}
 	if urgent(resp) {
 		t.f.resp, t.told = resp, true
-		t.feedback(ordersOf(resp))
+		t.feedback(resp.Hints())
 	}
 }
 
@@ -344,7 +345,7 @@ func (t *try) again(ctx context.Context, before *fetch.Response, err error) erro
 	} else if t.last != nil {
 		end = t.headed
 	}
-	if before != nil && !decided(before) {
+	if before != nil && !before.Decides() {
 		before, err = nil, errDropped
 	}
 	t.f.resp, t.f.err = before, err
@@ -376,15 +377,15 @@ func (t *try) settle(end time.Time) {
 		}
 		p.cfg.Limiter.ChargeBytes(f.resp.WireBytes)
 	}
-	f.class = classOf(f.resp, f.err)
+	f.class = fetch.ClassOf(f.resp, f.err)
 	switch {
-	case stale(f.err), f.class == outcome.Proxy: // says nothing about the host
+	case fetch.Stale(f.err), f.class == outcome.Proxy: // says nothing about the host
 	case !t.told:
-		t.feedback(ordersOf(f.resp))
-	case f.class.Overload() && !decided(f.resp):
+		t.feedback(f.resp.Hints())
+	case f.class.Overload() && !f.resp.Decides():
 		// The header was good, and then the host broke off or stopped sending: the limiter does not know that yet. The
 		// server hints of the header were passed on and are not repeated.
-		t.feedback(orders{})
+		t.feedback(0, header.Quota{})
 	}
 	p.stats.request(f)
 	f.trip.asked(f, end)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
@@ -23,46 +22,17 @@ const maxHostBackoff = 16
 // decides, the body adds nothing.
 func urgent(resp *fetch.Response) bool {
 	usedUp := !resp.Quota.IsZero() && resp.Quota.Remaining == 0
-	return usedUp || decided(resp)
-}
-
-// decided reports whether the status alone decides the outcome. That is true for every status but that of a good
-// response: a 429 whose body cannot be read still means "not now".
-func decided(resp *fetch.Response) bool {
-	return resp != nil && outcome.Of(resp.Status, nil) != outcome.OK
-}
-
-// orders are the server hints of a header. Times count from the end of the body, or from the header if there is none
-// yet.
-type orders struct {
-	retryAfter time.Duration
-	quota      header.Quota
-}
-
-// ordersOf returns the server hints of a response. The reset of a quota is counted from the end of the part of the body
-// that has arrived; if the window ended meanwhile, the quota says nothing about the next window. A Retry-After is
-// always passed on when the header arrives, so none of it has passed yet.
-func ordersOf(resp *fetch.Response) (o orders) {
-	if resp == nil {
-		return o
-	}
-	o.retryAfter = resp.RetryAfter
-	past := resp.Timings.Body
-	if q := resp.Quota; q.Reset == 0 || q.Reset > past {
-		o.quota = q
-		o.quota.Reset = max(0, q.Reset-past)
-	}
-	return o
+	return usedUp || resp.Decides()
 }
 
 // feedback reports to the limiter what is known of a request, and the server hints. An error takes precedence over a
 // status. Both are present only if the header was good, and then the body broke off, stopped, could not be decoded, or
 // was not wanted.
-func (t *try) feedback(o orders) {
+func (t *try) feedback(retryAfter time.Duration, quota header.Quota) {
 	p, f, l := t.p, t.f, t.f.lease
 	fb := ratelimit.Feedback{
 		Err: f.err, SentAt: f.sent, Latency: f.total, Retry: f.again || l.Attempt > 0 || l.Returns > 0,
-		Quota: o.quota, Lifted: f.resp != nil && l.Lifted(f.resp.Status),
+		Quota: quota, Lifted: f.resp != nil && l.Lifted(f.resp.Status),
 	}
 	if f.total == 0 { // it is still in flight
 		fb.Latency = p.cfg.Clock.Since(f.sent)
@@ -71,7 +41,7 @@ func (t *try) feedback(o orders) {
 		fb.StatusCode, fb.Second = resp.Status, resp.Second
 		waits := outcome.RetryAfter(resp.Status)
 		if waits == outcome.WaitsHost || waits == outcome.WaitsIfBlock && p.cfg.down(l.Host()) {
-			fb.RetryAfter = o.retryAfter
+			fb.RetryAfter = retryAfter
 		}
 		if !resp.SentAt.IsZero() {
 			fb.SentAt = resp.SentAt // not before the connection was made
@@ -84,7 +54,7 @@ func (t *try) feedback(o orders) {
 			fb.Err = nil // the crawler stopped reading, not the host
 		}
 	}
-	if o := outcomeOf(f, classOf(f.resp, fb.Err)); l.Evidence.OfURL && o.Failed() {
+	if o := outcomeOf(f, fetch.ClassOf(f.resp, fb.Err)); l.Evidence.OfURL && o.Failed() {
 		fb.OfURL, fb.OfURLFirst, fb.RetryAfter, fb.Quota = true, l.Evidence.Clears, 0, header.Quota{}
 	}
 	p.cfg.Limiter.Feedback(l.Host(), fb)
@@ -96,26 +66,6 @@ func (c *Config) waitOfTarget(resp *fetch.Response) time.Duration {
 		return 0
 	}
 	return min(resp.RetryAfter, c.MaxRetryAfter)
-}
-
-// classOf returns the class of a request: that of the status if it decides, otherwise that of the error.
-func classOf(resp *fetch.Response, err error) outcome.Class {
-	status := 0
-	if resp != nil {
-		status = resp.Status
-	}
-	class := outcome.Of(status, err)
-	if decided(resp) && class != outcome.Canceled {
-		return outcome.Of(status, nil)
-	}
-	return class
-}
-
-// stale reports whether the request was sent on a kept connection that the host had closed meanwhile. Hosts may do
-// that, so it says nothing about the host or the URL.
-func stale(err error) bool {
-	e, ok := errors.AsType[*fetch.Error](err)
-	return ok && e.Stale
 }
 
 // outcomeOf returns what a request of a lease says about its URL and its host, given its class. Package attribution
@@ -141,7 +91,7 @@ func (t *try) decide(o attribution.Outcome) (attribution.Decision, time.Time) {
 	c := attribution.Case{Evidence: l.Evidence, Tries: l.Tries, Outcome: o, Retries: p.cfg.Retries, Now: now}
 	c.Down = o.Failed() && p.cfg.down(l.Host())
 	d := attribution.Decide(&c)
-	if o.Failed() && (!mayRepeat(&t.f.asked, o.Class, t.f.err) || hooked(t.f.err)) {
+	if o.Failed() && (!fetch.MayRepeat(t.f.asked.Method, o.Class, t.f.err) || fetch.Hooked(t.f.err)) {
 		d.Final = true
 	}
 	if d.Whose == attribution.OfURL {
@@ -191,14 +141,4 @@ func apply(q *request.Request, to *fetch.Request) {
 	h := q.Header.Clone()
 	maps.Copy(h, to.Header)
 	to.Header = h
-}
-
-// mayRepeat reports whether a request with that outcome may be sent again. An unsafe one may if the host has refused
-// it, or if it was never sent.
-func mayRepeat(q *request.Request, class outcome.Class, err error) bool {
-	if !q.Unsafe() || class == outcome.Throttled || class == outcome.Unavailable {
-		return true
-	}
-	e, ok := errors.AsType[*fetch.Error](err)
-	return ok && slices.Contains([]fetch.Op{fetch.OpDNS, fetch.OpConnect, fetch.OpTLS, fetch.OpProxy}, e.Op)
 }

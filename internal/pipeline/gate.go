@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -19,8 +17,7 @@ import (
 // gate decides about a queued URL when its turn comes: by the scope, which may have changed since the URL was accepted;
 // by the robots.txt of its origin, whose fetching it triggers; and by what is known of traps by then.
 type gate struct {
-	cfg    *Config
-	asking singleflight.Group // requests for robots.txt by rendered pages, by origin
+	cfg *Config
 }
 
 // Check decides about one URL at now. If the scope leaves a URL out, its robots.txt is not requested either.
@@ -77,9 +74,8 @@ func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entr
 		res.Lasting = true
 	}
 	e := g.cfg.Robots.Answer(origin, now, res)
-	if e.Rules != nil && !g.cfg.IgnoreCrawlDelay {
-		other := g.cfg.Robots.Lookup(otherOrigin(origin), now)
-		g.cfg.Limiter.SetCrawlDelay(hostOf(origin), max(e.Rules.Pause(), other.Rules.Pause()))
+	if e.Rules != nil {
+		g.obey(origin, max(e.Rules.Pause(), g.cfg.Robots.Lookup(robots.OtherOrigin(origin), now).Rules.Pause()))
 	}
 	if e.State != robots.Unreachable {
 		return e
@@ -95,11 +91,11 @@ func (g *gate) answer(origin string, a *robotsAnswer, now time.Time) robots.Entr
 	return e
 }
 
-func otherOrigin(origin string) string {
-	if host, ok := strings.CutPrefix(origin, "https://"); ok {
-		return "http://" + host
+// obey sets the Crawl-delay of an origin's host.
+func (g *gate) obey(origin string, d time.Duration) {
+	if !g.cfg.IgnoreCrawlDelay {
+		g.cfg.Limiter.SetCrawlDelay(hostOf(origin), d)
 	}
-	return "https://" + hostOf(origin)
 }
 
 // hostOf returns the host of an origin as [canonical.URL.Host] does.
@@ -120,16 +116,16 @@ func (t *try) readRobots() *robotsAnswer {
 	f, l := t.f, t.f.lease
 	in := robots.Answer{Err: f.err, Hops: int(l.Hops)}
 	if f.resp != nil {
-		in.Status, in.Body, in.Location = f.resp.Status, f.resp.Body, canonical.Location(f.resp.Location)
+		in.Status, in.Body, in.Location = f.resp.Status, f.resp.Body, f.resp.Location
 	}
 	o := outcomeOf(f, f.class)
 	a := &robotsAnswer{result: robots.FromAnswer(in), deserted: l.Evidence.Deserted(&o)}
 	if a.result.Kind != robots.Moved {
 		return a
 	}
-	to, err := l.URL.Resolve(a.result.Location)
-	if err != nil { // the target cannot be a URL, so there is no robots.txt
-		a.result = robots.Result{Kind: robots.Absent, Reason: "moved to " + a.result.Location + ": " + err.Error()}
+	to, err := l.URL.Resolve(canonical.Location(a.result.Location))
+	if err != nil {
+		a.result = a.result.Astray(err)
 		return a
 	}
 	a.redirect = &frontier.Item{

@@ -63,15 +63,10 @@ type Skip struct {
 const reasonSeen = "seen"
 
 func classOfFailure(err error) string {
-	if hooked(err) {
+	if fetch.Hooked(err) {
 		return classHandler
 	}
 	return outcome.Of(0, err).String()
-}
-
-func hooked(err error) bool {
-	e, ok := errors.AsType[*fetch.Error](err)
-	return ok && e.Op == fetch.OpHook
 }
 
 func (c *Config) failedOnce(f *fetched) {

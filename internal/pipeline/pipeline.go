@@ -15,7 +15,9 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/enum"
 	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/internal/web/rendering"
 	"github.com/treadlight/crawl/internal/web/request"
+	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 )
 
@@ -52,6 +54,7 @@ type Pipeline struct {
 	discovery *discovery // belongs to the goroutine of Discovery while Run runs
 	gate      *gate
 	budgets   *scope.Budgets
+	rendering rendering.Asker
 	loop      Handler // gets every page after Config.Handle; nil means no loop
 	stats     stats
 	recent    sink.Recent
@@ -109,6 +112,10 @@ func New(cfg Config) (*Pipeline, error) {
 		budgets: scope.NewBudgets(cfg.Budgets),
 	}
 	p.gate = &gate{cfg: &p.cfg}
+	p.rendering = rendering.Asker{
+		Scope: cfg.Scope, Robots: cfg.Robots, Send: p.send, Refuse: p.excluded.refuse,
+		Others: &robots.Source{Cache: cfg.RenderRobots, Now: cfg.Clock.Now, Ask: p.rendering.AskRobots, Obey: p.gate.obey},
+	}
 	for _, s := range []*signal{&p.stop, &p.stopping, &p.halt, &p.gone} {
 		s.c = make(chan struct{})
 	}

@@ -14,12 +14,13 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/rendering"
 	"github.com/treadlight/crawl/internal/web/robots"
 )
 
 // drawer is a Renderer without a browser, for all pages.
 type drawer struct {
-	draw func(ctx context.Context, page *Rendering) (*Rendered, error)
+	draw func(ctx context.Context, page *rendering.Page) (*rendering.Result, error)
 
 	mu    sync.Mutex // guards what follows
 	paths []string
@@ -29,7 +30,7 @@ func (*drawer) Start(context.Context) error        { return nil }
 func (*drawer) Wants(canonical.URL, []byte) string { return "test" }
 func (*drawer) Close()                             {}
 
-func (d *drawer) Render(ctx context.Context, page *Rendering) (*Rendered, error) {
+func (d *drawer) Render(ctx context.Context, page *rendering.Page) (*rendering.Result, error) {
 	d.mu.Lock()
 	d.paths = append(d.paths, page.URL.Path())
 	d.mu.Unlock()
@@ -63,12 +64,12 @@ func TestWhatIsRendered(t *testing.T) {
 				}
 			})
 			w, _ := hookedWorld(t, fetch.Config{}, pages)
-			d := &drawer{draw: func(_ context.Context, page *Rendering) (*Rendered, error) {
+			d := &drawer{draw: func(_ context.Context, page *rendering.Page) (*rendering.Result, error) {
 				to := map[string]string{"/": "/by-script", "/closed": "/by-closed", "/tagged": "/by-tagged"}[page.URL.Path()]
 				if to == "" {
-					return &Rendered{}, nil
+					return &rendering.Result{}, nil
 				}
-				return &Rendered{Links: []string{to}}, nil
+				return &rendering.Result{Links: []string{to}}, nil
 			}}
 			w.Renderer, w.FollowNofollow = d, follow
 			var l calls
@@ -110,13 +111,13 @@ func TestRobotsForSeveralPages(t *testing.T) {
 		var err error
 		w.RenderRobots, err = robots.New(robots.Config{Agent: "Treadlight"})
 		require.NoError(t, err)
-		w.Renderer = &drawer{draw: func(ctx context.Context, page *Rendering) (*Rendered, error) {
+		w.Renderer = &drawer{draw: func(ctx context.Context, page *rendering.Page) (*rendering.Result, error) {
 			u, err := canonical.Parse("http://cdn.test/app.js")
 			require.NoError(t, err)
 			ask := func(ctx context.Context) chan error {
 				out := make(chan error, 1)
 				go func() {
-					_, err := page.Ask(ctx, &Subrequest{URL: u, Code: true, Request: fetch.Request{URL: u.String()}})
+					_, err := page.Ask(ctx, &rendering.Subrequest{URL: u, Code: true, Request: fetch.Request{URL: u.String()}})
 					out <- err
 				}()
 				synctest.Wait()
@@ -126,7 +127,7 @@ func TestRobotsForSeveralPages(t *testing.T) {
 			a, b := ask(first), ask(ctx)
 			leave()
 			require.ErrorIs(t, <-a, context.Canceled)
-			return &Rendered{}, <-b
+			return &rendering.Result{}, <-b
 		}}
 		w.must(t, "http://a.test/")
 		require.Nil(t, w.out.byURL(t)["http://a.test/"].Error)

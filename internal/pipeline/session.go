@@ -2,14 +2,11 @@ package pipeline
 
 import (
 	"context"
-	"errors"
-	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/fetch/paced"
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
-	"github.com/treadlight/crawl/internal/web/request"
 )
 
 // Session is a login within which pages are fetched. Its methods are safe for concurrent use.
@@ -55,50 +52,12 @@ func (t *try) outside() bool {
 	return true
 }
 
-const maxSends = 4
-
 func (p *Pipeline) send(ctx context.Context, u canonical.URL, req fetch.Request) (*fetch.Response, error) {
-	asked := request.Request{Method: req.Method, Body: req.Payload}
-	for n := 1; ; n++ {
-		permit, err := p.cfg.Limiter.Acquire(ctx, u.Host())
-		if err != nil && n < maxSends && errors.Is(err, ratelimit.ErrCircuitOpen) {
-			if err = p.cfg.pause(ctx, n); err == nil {
-				continue
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		fb := ratelimit.Feedback{SentAt: p.cfg.Clock.Now(), Retry: n > 1}
-		resp, err := p.cfg.Fetcher.Fetch(ctx, req)
-		fb.Err, fb.Latency = err, p.cfg.Clock.Since(fb.SentAt)
+	c := paced.Client{Limiter: p.cfg.Limiter, Fetch: p.cfg.Fetcher.Fetch, Clock: p.cfg.Clock, Backoff: p.cfg.Backoff, Note: func(resp *fetch.Response) {
 		if resp != nil {
-			o := ordersOf(resp)
-			fb.StatusCode, fb.RetryAfter, fb.Quota = resp.Status, o.retryAfter, o.quota
 			p.heard.Store(true)
-			p.cfg.Limiter.ChargeBytes(resp.WireBytes)
 		}
-		p.cfg.Limiter.Feedback(u.Host(), fb)
-		permit.Release()
 		p.stats.count(&p.stats.n.Requests, 1)
-		class := classOf(resp, err)
-		if !class.Overload() && !class.Transient() || n == maxSends || ctx.Err() != nil || !mayRepeat(&asked, class, err) {
-			return resp, err
-		}
-		resp.Release()
-		if err := p.cfg.pause(ctx, n); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func (c *Config) pause(ctx context.Context, n int) error {
-	timer := c.Clock.NewTimer(max(c.Backoff.Delay(n, nil), time.Second))
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	}}
+	return c.Do(ctx, u.Host(), req)
 }

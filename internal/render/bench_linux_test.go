@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/web/rendering"
 )
 
 // BenchmarkRender renders a page that a script builds of data, by one browser at a time and by two: pages a second, the
@@ -25,7 +25,7 @@ root.innerHTML = l.map(n => "<article><h2>Item " + n + "</h2><p>Some words of it
 	}}
 	for _, browsers := range []int{1, 2} {
 		b.Run(fmt.Sprint("browsers=", browsers), func(b *testing.B) {
-			r := open(b, pipeline.RenderConfig{Browsers: browsers})
+			r := open(b, rendering.Config{Browsers: browsers})
 			require.NoError(b, r.Start(b.Context()))
 			b.SetParallelism(browsers)
 			b.ResetTimer()

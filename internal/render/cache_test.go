@@ -13,21 +13,21 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/rendering"
 	"github.com/treadlight/crawl/internal/web/scripts"
 
 	ourfetch "github.com/treadlight/crawl/internal/fetch"
 )
 
-type asker = func(context.Context, *pipeline.Subrequest) (*ourfetch.Response, error)
+type asker = func(context.Context, *rendering.Subrequest) (*ourfetch.Response, error)
 
 // viewOf is a page that no browser has.
 func viewOf(t *testing.T, page string, ask asker) *view {
 	t.Helper()
 	u, err := canonical.Parse(page)
 	require.NoError(t, err)
-	return &view{ctx: t.Context(), b: &browser{r: &Renderer{cache: newCache()}}, of: &pipeline.Rendering{URL: u, Ask: ask}}
+	return &view{ctx: t.Context(), b: &browser{r: &Renderer{cache: newCache()}}, of: &rendering.Page{URL: u, Ask: ask}}
 }
 
 func request(method, url string, kind network.ResourceType, header ...any) *fetch.EventRequestPaused {
@@ -42,9 +42,9 @@ func request(method, url string, kind network.ResourceType, header ...any) *fetc
 func TestWhatIsKept(t *testing.T) {
 	const home = "https://site.test/"
 	s := &site{files: map[string]string{home: `<div id=root>none</div><script src=app.js></script>`}}
-	r := open(t, pipeline.RenderConfig{})
+	r := open(t, rendering.Config{})
 	page, asked := s.page(t, home), 0
-	page.Ask = func(context.Context, *pipeline.Subrequest) (*ourfetch.Response, error) {
+	page.Ask = func(context.Context, *rendering.Subrequest) (*ourfetch.Response, error) {
 		asked++
 		resp := &ourfetch.Response{Status: 200, Header: http.Header{"Content-Type": {"text/javascript"}, "Set-Cookie": {"a=b"}}, Body: []byte(`root.textContent = "half";`)}
 		if asked == 1 {
@@ -138,11 +138,11 @@ func TestPreflight(t *testing.T) {
 	const home, data = "https://site.test/", "https://api.site.test/data.json"
 	s := &site{files: map[string]string{home: `<div id=root></div><script>
 fetch("` + data + `", {headers: {"X-Key": "1"}}).then(r => r.json()).then(l => { root.textContent = l.join("+"); });</script>`}}
-	r := open(t, pipeline.RenderConfig{Steps: []scripts.Step{{Do: "wait", Selector: "#root:not(:empty)"}}})
+	r := open(t, rendering.Config{Steps: []scripts.Step{{Do: "wait", Selector: "#root:not(:empty)"}}})
 	var methods []string
 	page := s.page(t, home)
 	page.Resp.Header.Set("Content-Disposition", "attachment; filename=x.html")
-	page.Ask = func(_ context.Context, q *pipeline.Subrequest) (*ourfetch.Response, error) {
+	page.Ask = func(_ context.Context, q *rendering.Subrequest) (*ourfetch.Response, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		methods = append(methods, strings.TrimSpace(q.Method+" "+q.Request.URL))

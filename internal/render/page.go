@@ -23,8 +23,8 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/rendering"
 	"github.com/treadlight/crawl/record"
 
 	ourfetch "github.com/treadlight/crawl/internal/fetch"
@@ -61,11 +61,11 @@ var (
 // view is a page that a browser is rendering.
 type view struct {
 	b    *browser
-	of   *pipeline.Rendering
+	of   *rendering.Page
 	ctx  context.Context //nolint:containedctx // ends with the crawl, or when the page is over
 	tab  context.Context //nolint:containedctx // chromedp keeps the tab in it
 	id   target.ID
-	out  *pipeline.Rendered
+	out  *rendering.Result
 	gone chan struct{} // closed when the page has failed
 
 	begun   time.Time
@@ -92,13 +92,13 @@ type view struct {
 }
 
 // render renders a page. It returns no view if the browser did not get that far.
-func (b *browser) render(ctx context.Context, of *pipeline.Rendering) (v *view, err error) {
+func (b *browser) render(ctx context.Context, of *rendering.Page) (v *view, err error) {
 	b.pages++
 	ctx, over := context.WithCancel(ctx)
 	defer over()
 	v = &view{
 		b: b, of: of, ctx: ctx, gone: make(chan struct{}), popups: map[target.ID]bool{}, links: map[string]bool{}, pictures: map[string][]byte{},
-		out: &pipeline.Rendered{Note: record.Rendered{Why: of.Why}}, begun: now(),
+		out: &rendering.Result{Note: record.Rendered{Why: of.Why}}, begun: now(),
 	}
 	isolated := func(p *target.CreateBrowserContextParams) {
 		if b.hole == nil { // a remote browser has flags of its own; nothing listens at port 9 of its machine
@@ -136,9 +136,9 @@ func (b *browser) render(ctx context.Context, of *pipeline.Rendering) (v *view, 
 }
 
 // timed returns a copy of the page whose slow responses are counted. Their times do not include the waits for hosts.
-func (v *view) timed(of *pipeline.Rendering) *pipeline.Rendering {
+func (v *view) timed(of *rendering.Page) *rendering.Page {
 	out := *of
-	out.Ask = func(ctx context.Context, s *pipeline.Subrequest) (*ourfetch.Response, error) {
+	out.Ask = func(ctx context.Context, s *rendering.Subrequest) (*ourfetch.Response, error) {
 		resp, err := of.Ask(ctx, s)
 		if resp != nil && !s.Code && resp.Timings.Total >= settled {
 			v.mu.Lock()

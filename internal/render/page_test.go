@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/web/rendering"
 )
 
 // A page that never stops asking comes to its end: requests that are refused are not waited for, and not data that is a
@@ -31,7 +31,7 @@ for (let i = 0; i < 100; i++) loop();</script>`,
 const poll = () => fetch("/poll").then(r => r.text()).then(n => { t.textContent = "news " + n; poll(); });
 onload = () => setTimeout(poll);</script>`,
 	}}
-	r := open(t, pipeline.RenderConfig{})
+	r := open(t, rendering.Config{})
 	got, err := r.Render(t.Context(), s.page(t, home))
 	require.NoError(t, err)
 	require.Contains(t, string(got.HTML), "built")
@@ -39,7 +39,7 @@ onload = () => setTimeout(poll);</script>`,
 	page := s.page(t, home+"news")
 	var polled, late atomic.Int64
 	returned := make(chan struct{})
-	page.Ask = func(ctx context.Context, _ *pipeline.Subrequest) (*fetch.Response, error) {
+	page.Ask = func(ctx context.Context, _ *rendering.Subrequest) (*fetch.Response, error) {
 		n := polled.Add(1)
 		if n > polls {
 			<-ctx.Done() // there are no more news
@@ -71,7 +71,7 @@ func TestLeftOutRequestsAreNotCounted(t *testing.T) {
 		home:               `<p id=t>shell</p>` + pictures.String() + `<script>onload = () => fetch("/data.json").then(r => r.json()).then(n => t.textContent = "data " + n)</script>`,
 		home + "data.json": "7",
 	}}
-	got, err := open(t, pipeline.RenderConfig{}).Render(t.Context(), s.page(t, home))
+	got, err := open(t, rendering.Config{}).Render(t.Context(), s.page(t, home))
 	require.NoError(t, err)
 	require.Contains(t, string(got.HTML), "data 7")
 	require.Equal(t, []string{home + "data.json"}, s.asked)
@@ -86,7 +86,7 @@ func TestMovedAndLargePages(t *testing.T) {
 		home + "same":  `<head></head><script>location.hash = "part"; document.body.innerHTML = "<a href=x>x</a>"</script>`,
 		home + "large": `<p id=t></p><script>t.textContent = "ü".repeat(1000)</script>`,
 	}}
-	r := open(t, pipeline.RenderConfig{})
+	r := open(t, rendering.Config{})
 	got, err := r.Render(t.Context(), s.page(t, home))
 	require.NoError(t, err)
 	require.Contains(t, string(got.HTML), `<head><base href="https://site.test/deep/dir/">`)
@@ -105,7 +105,7 @@ func TestMovedAndLargePages(t *testing.T) {
 
 // A browser that runs is taken before another one is started.
 func TestIdleBrowsersAreTakenFirst(t *testing.T) {
-	r := open(t, pipeline.RenderConfig{Browsers: 2})
+	r := open(t, rendering.Config{Browsers: 2})
 	require.NoError(t, r.Start(t.Context()))
 	require.NoError(t, r.Start(t.Context()))
 	running := 0
@@ -131,7 +131,7 @@ func TestStartEnds(t *testing.T) {
 	program := filepath.Join(dir, "chromium")
 	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 600\n"), 0o755))
 	require.NoError(t, os.Chmod(program, 0o755))
-	r := open(t, pipeline.RenderConfig{Browser: program})
+	r := open(t, rendering.Config{Browser: program})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	require.ErrorIs(t, r.Start(ctx), context.DeadlineExceeded)

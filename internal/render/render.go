@@ -1,11 +1,11 @@
 // Package render renders pages with Chromium as people see them: it runs the scripts of a page and reads the tree that
-// they build. It registers itself in [pipeline.Renderers].
+// they build. It registers itself in [rendering.Renderers].
 //
 // # What a browser may request
 //
 // Nothing by itself. The Fetch domain is enabled in the browser's own session, where the requests of all pages, frames
 // and workers are shown before they are sent. Each is answered here (requests.go): the page itself with what the crawl
-// has fetched, the rest by [pipeline.Rendering.Ask], which uses the crawl's own client with the scope, robots.txt, the
+// has fetched, the rest by [rendering.Page.Ask], which uses the crawl's own client with the scope, robots.txt, the
 // permit of the host, and the check of addresses. What DevTools does not show, such as WebSocket, WebRTC, preconnect and
 // the requests that Chromium makes for itself, goes to the only proxy of the browser, which forwards nothing (hole.go).
 // The browser cannot look up names either.
@@ -37,19 +37,19 @@ import (
 	"sync"
 
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/rendering"
 	"github.com/treadlight/crawl/internal/web/scripts"
 )
 
 func init() {
-	pipeline.Renderers.Register(func(cfg pipeline.RenderConfig) (pipeline.Renderer, error) { return New(cfg) })
+	rendering.Renderers.Register(func(cfg rendering.Config) (rendering.Renderer, error) { return New(cfg) })
 }
 
 // Renderer renders pages. It is safe for concurrent use.
 type Renderer struct {
-	cfg     pipeline.RenderConfig
+	cfg     rendering.Config
 	program string // of the browsers; empty means a remote browser
 	learned *learned
 	cache   *cache
@@ -64,7 +64,7 @@ type Renderer struct {
 const maxBrowsers = 64
 
 // New returns a Renderer, and starts no browser. The error tells the user what to install.
-func New(cfg pipeline.RenderConfig) (*Renderer, error) {
+func New(cfg rendering.Config) (*Renderer, error) {
 	r := &Renderer{cfg: cfg, learned: newLearned(cfg.Learned, cfg.Learn), cache: newCache()}
 	n := min(max(cfg.Browsers, 1), maxBrowsers)
 	if remote(cfg.Browser) {
@@ -101,7 +101,7 @@ func (r *Renderer) Wants(u canonical.URL, page []byte) string {
 }
 
 // Render renders a page as soon as a browser is free. It is safe for concurrent use.
-func (r *Renderer) Render(ctx context.Context, page *pipeline.Rendering) (*pipeline.Rendered, error) {
+func (r *Renderer) Render(ctx context.Context, page *rendering.Page) (*rendering.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.closed, cancel)()

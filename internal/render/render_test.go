@@ -22,8 +22,8 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/realserver"
-	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/rendering"
 	"github.com/treadlight/crawl/internal/web/scripts"
 )
 
@@ -46,7 +46,7 @@ type site struct {
 	kill  func()            // done when kill.js is asked for
 }
 
-func (s *site) ask(_ context.Context, r *pipeline.Subrequest) (*fetch.Response, error) {
+func (s *site) ask(_ context.Context, r *rendering.Subrequest) (*fetch.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, strings.TrimSpace(r.Method+" "+r.Request.URL))
@@ -70,16 +70,16 @@ func (s *site) ask(_ context.Context, r *pipeline.Subrequest) (*fetch.Response, 
 }
 
 // page is a page of the site that is to be rendered.
-func (s *site) page(t testing.TB, url string) *pipeline.Rendering {
+func (s *site) page(t testing.TB, url string) *rendering.Page {
 	t.Helper()
 	u, err := canonical.Parse(url)
 	require.NoError(t, err)
-	return &pipeline.Rendering{URL: u, Why: "test", Ask: s.ask, Resp: &fetch.Response{
+	return &rendering.Page{URL: u, Why: "test", Ask: s.ask, Resp: &fetch.Response{
 		Status: 200, ContentType: "text/html", Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, Body: []byte(s.files[url]),
 	}}
 }
 
-func open(t testing.TB, cfg pipeline.RenderConfig) *Renderer {
+func open(t testing.TB, cfg rendering.Config) *Renderer {
 	t.Helper()
 	needChromium(t)
 	cfg.Timeout, cfg.MaxHTML, cfg.Log = 30*time.Second, 1<<20, slog.New(slog.DiscardHandler)
@@ -145,7 +145,7 @@ document.getElementById("t").textContent = done.join();
 		home + "worker.js": fmt.Sprintf(`fetch("http://%[1]s/w", {mode: "no-cors"}).catch(() => {}); new WebSocket("ws://%[1]s/ww"); self.onconnect = () => {}`, out),
 		home + "sw.js":     fmt.Sprintf(`fetch("http://%[1]s/sw", {mode: "no-cors"}).catch(() => {}); new WebSocket("ws://%[1]s/sws")`, out),
 	}}
-	r := open(t, pipeline.RenderConfig{Steps: []scripts.Step{{Do: "wait", Time: time.Second}}})
+	r := open(t, rendering.Config{Steps: []scripts.Step{{Do: "wait", Time: time.Second}}})
 	got, err := r.Render(t.Context(), s.page(t, home))
 	require.NoError(t, err)
 	require.Contains(t, string(got.HTML), "fetch,websocket,secure websocket,events,beacon", "the page has tried")
@@ -182,7 +182,7 @@ document.cookie = "a=b";`,
 		"https://site.test/crashes": `<div id=root></div><script src=kill.js></script>`,
 	}}
 	pictures := t.TempDir()
-	r := open(t, pipeline.RenderConfig{Press: true, Screenshots: pictures, Steps: []scripts.Step{{Do: "more", Selector: "#more"}, {Do: "scroll"}, {Do: "pdf"}}})
+	r := open(t, rendering.Config{Press: true, Screenshots: pictures, Steps: []scripts.Step{{Do: "more", Selector: "#more"}, {Do: "scroll"}, {Do: "pdf"}}})
 	got, err := r.Render(t.Context(), s.page(t, home))
 	require.NoError(t, err)
 	for _, part := range []string{`href="/p/1"`, `href="/p/2"`, `href="/shadow"`, `href="/more/1"`, `href="/more/3"`} {
@@ -222,11 +222,11 @@ func TestFind(t *testing.T) {
 	was := places
 	places = nil
 	t.Cleanup(func() { places = was })
-	_, err := New(pipeline.RenderConfig{})
+	_, err := New(rendering.Config{})
 	require.ErrorContains(t, err, "there is no Chromium to render pages with: install it: ")
-	_, err = New(pipeline.RenderConfig{Browser: "/nowhere/chromium"})
+	_, err = New(rendering.Config{Browser: "/nowhere/chromium"})
 	require.ErrorContains(t, err, "render.browser: ")
-	r, err := New(pipeline.RenderConfig{Browser: "ws://user:secret@127.0.0.1:1/?token=secret"})
+	r, err := New(rendering.Config{Browser: "ws://user:secret@127.0.0.1:1/?token=secret"})
 	require.NoError(t, err)
 	t.Cleanup(r.Close)
 	err = r.Start(t.Context())
@@ -236,7 +236,7 @@ func TestFind(t *testing.T) {
 
 // However a crawl ends, no browser is left.
 func TestNoBrowserIsLeft(t *testing.T) {
-	r := open(t, pipeline.RenderConfig{})
+	r := open(t, rendering.Config{})
 	require.NoError(t, r.Start(t.Context()))
 	b := <-r.pool
 	pid, dir := b.proc.Pid, b.dir

@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/cdproto/target"
 	"github.com/chromedp/chromedp"
 
-	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/rendering"
 	"github.com/treadlight/crawl/internal/web/scope"
 
 	ourfetch "github.com/treadlight/crawl/internal/fetch"
@@ -147,7 +147,7 @@ func (v *view) reply(e *fetch.EventRequestPaused) (*reply, *refusal) {
 	if !v.ask(e) {
 		return nil, &refusal{network.ErrorReasonBlockedByClient, fmt.Sprintf("a page has at most %d requests", maxRequests)}
 	}
-	s := &pipeline.Subrequest{URL: u, Code: static(e.ResourceType)}
+	s := &rendering.Subrequest{URL: u, Code: static(e.ResourceType)}
 	s.Request = ourfetch.Request{URL: e.Request.URL, Method: e.Request.Method, Anonymous: e.Request.Method == http.MethodOptions}
 	s.Header, s.Cookie = v.header(e, u)
 	if s.Method == http.MethodGet {
@@ -174,7 +174,7 @@ func (v *view) reply(e *fetch.EventRequestPaused) (*reply, *refusal) {
 	}
 	if err != nil {
 		reason := network.ErrorReasonFailed
-		if _, ok := err.(*pipeline.RefusedError); ok { //nolint:errorlint // it is never wrapped
+		if _, ok := err.(*rendering.RefusedError); ok { //nolint:errorlint // it is never wrapped
 			reason = network.ErrorReasonBlockedByClient
 		}
 		return nil, &refusal{reason, err.Error()}

@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
-
 )
 
 // Request is what a handler requests besides a URL. The zero Request is a GET of the URL alone.
@@ -118,12 +117,6 @@ func Decode(stored string) Request {
 func Identity(stored string) string {
 	identity, _, _ := strings.Cut(stored, "\n")
 	return identity
-}
-
-// Unsafe reports whether the method is not idempotent, so that sending it twice may do the same thing twice (RFC 9110
-// section 9.2.2).
-func (q *Request) Unsafe() bool {
-	return !slices.Contains([]string{"", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete}, q.Method)
 }
 
 // Moved returns the request for the target of a redirect with that status (RFC 9110 section 15.4): the same after 307
