@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -62,7 +61,7 @@ const (
 //
 // The frontier's goroutine calls its methods and does not wait for them: calls are stored in order, some time later.
 // The result of Load or Activate comes as an [Answer], at the latest once a Commit has ended the batch of that call,
-// and reflects all calls before it. An error of the storage ends the crawl by [Progress.Failed].
+// and reflects all calls before it. An error of the storage ends the crawl by [Calls.Failed].
 type Storage interface {
 	// Known reports whether a URL of that fingerprint was ever put. It may read from a disk.
 	Known(fp uint64) bool
@@ -140,8 +139,7 @@ type Answer struct {
 	Complete bool          // no process has a URL left; only without Hosts
 	Next     time.Duration // time until a host is due, or another process's lease ends; zero: none is known
 	Due      time.Duration // time until the first host is due that no process holds; zero: none is known
-	// Update, if set, returns what has changed by the time of the call. The rest of the Answer is not used then.
-	Update func() Update
+	Update   *Update       // if set, what the store reports without a request; the rest is not used then
 }
 
 // HostLeft is a host of a store that has queued URLs.
@@ -178,99 +176,4 @@ type Position struct {
 	Format  string
 	Bytes   int64 // size up to the end of the last whole record
 	Records int64 // number of records within Bytes
-}
-
-// Progress counts how far a store has come with its calls, and hands out its answers. Stores embed it. It is safe for
-// concurrent use after Begin.
-type Progress struct {
-	limit   int64
-	pending atomic.Int64
-	answers chan Answer
-	room    chan struct{} // of capacity one
-	failed  chan struct{}
-	once    sync.Once
-	err     error // set before failed is closed
-}
-
-// answersRoom is how many answers the channel holds: more than a frontier can have outstanding (256 loads and one
-// Activate).
-const answersRoom = 512
-
-// Begin initializes p for a store that is Ready while fewer than maxPending calls wait to be stored.
-func (p *Progress) Begin(maxPending int) {
-	p.limit = int64(maxPending)
-	p.answers, p.room, p.failed = make(chan Answer, answersRoom), make(chan struct{}, 1), make(chan struct{})
-}
-
-// Answers returns the channel of answers, in the order of the calls that requested them. While 512 answers are not
-// taken, the store blocks.
-func (p *Progress) Answers() <-chan Answer { return p.answers }
-
-// Answer delivers an answer, and waits for room in the channel. It reports false if done was closed before there was
-// room.
-func (p *Progress) Answer(done <-chan struct{}, a Answer) (taken bool) {
-	select {
-	case p.answers <- a:
-		return true
-	case <-done:
-		return false
-	}
-}
-
-// Offer delivers an answer if the channel has room for it, and reports whether it had.
-func (p *Progress) Offer(a Answer) (taken bool) {
-	select {
-	case p.answers <- a:
-		return true
-	default:
-		return false
-	}
-}
-
-// Stored records that n calls of an [Inbox] are stored and no longer pending.
-func (p *Progress) Stored(n int) {
-	if p.pending.Add(-int64(n)) < p.limit {
-		select {
-		case p.room <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// Ready reports whether the store can keep up with further calls. It is advice: calls are accepted even if it is false.
-func (p *Progress) Ready() bool { return p.pending.Load() < p.limit }
-
-// Room returns nil while the store is Ready; otherwise it returns a channel that receives when the store may be Ready
-// again.
-func (p *Progress) Room() <-chan struct{} {
-	if p.Ready() {
-		return nil
-	}
-	return p.room
-}
-
-// Pending returns how many calls are not stored yet, and the number of pending calls from which on the store is not
-// Ready.
-func (p *Progress) Pending() (n, limit int64) { return p.pending.Load(), p.limit }
-
-// Fail ends the work of the store for good. Only the first error counts; Fail reports whether this was the first.
-func (p *Progress) Fail(err error) (first bool) {
-	p.once.Do(func() {
-		p.err, first = err, true
-		close(p.failed)
-	})
-	return first
-}
-
-// Failed returns a channel that is closed when the store has failed for good: nothing more is stored or answered.
-func (p *Progress) Failed() <-chan struct{} { return p.failed }
-
-// Err returns the error with which the store has failed, or nil if it has not failed.
-func (p *Progress) Err() error {
-	select {
-	case <-p.failed:
-		return p.err
-	default:
-		return nil
-	}
 }

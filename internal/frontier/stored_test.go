@@ -3,13 +3,16 @@ package frontier_test
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/attribution"
 	"github.com/treadlight/crawl/internal/frontier/frontiertest"
@@ -369,45 +372,70 @@ func TestStoreThatLosesURLs(t *testing.T) {
 	require.EqualError(t, f.Take(noon, a), "3 URLs of hosts that had no room are not where they were put")
 }
 
-// A store asks for a pause while as many calls wait as may, hands answers over to who takes them, and fails once.
-func TestProgress(t *testing.T) {
-	var p frontier.Progress
-	p.Begin(2)
-	in := frontier.NewInbox[int](&p, 3)
-	require.True(t, in.Add(false, 1))
-	<-in.Wake
-	require.True(t, in.Add(false, 2))
-	require.Empty(t, in.Wake, "it was told")
-	require.Empty(t, in.Hurry)
-	require.False(t, p.Ready())
-	room := p.Room()
-	p.Stored(1)
-	<-room
-	require.Nil(t, p.Room())
-	n, limit := p.Pending()
-	require.Equal(t, [2]int64{1, 2}, [2]int64{n, limit})
-	require.True(t, in.Add(false, 3), "no call is refused")
-	<-in.Hurry
-	calls, closed := in.Take(nil)
-	require.Equal(t, []int{1, 2, 3}, calls)
-	require.False(t, closed)
-	require.True(t, in.Add(true))
-	<-in.Hurry
-	done := make(chan struct{})
-	require.True(t, p.Answer(done, frontier.Answer{Host: "a.test"}))
-	require.Equal(t, "a.test", (<-p.Answers()).Host)
-	for p.Offer(frontier.Answer{}) {
-	}
-	close(done)
-	require.False(t, p.Answer(done, frontier.Answer{}))
-	require.NoError(t, p.Err())
-	require.True(t, p.Fail(frontier.ErrTooManyExcluded))
-	require.False(t, p.Fail(nil))
-	<-p.Failed()
-	require.ErrorIs(t, p.Err(), frontier.ErrTooManyExcluded)
-	require.False(t, in.Add(false, 4))
-	in.Close()
-	calls, closed = in.Take(calls)
-	require.Empty(t, calls)
-	require.True(t, closed)
+// A store asks for a pause while as many calls wait as may, passes them on in order, at the latest when the first has
+// waited for long enough, hands answers over to who takes them, and fails once.
+func TestCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c frontier.Calls[int]
+		c.Begin(clock.System(), time.Second, 2, 3)
+		type taken struct {
+			calls     []int
+			due, last bool
+			after     time.Duration
+		}
+		var all []taken
+		begun, again, ended := time.Now(), time.Duration(0), make(chan error)
+		go func() {
+			ended <- c.Run(func(calls []int, due, last bool) (time.Duration, error) {
+				all = append(all, taken{slices.Clone(calls), due, last, time.Since(begun)})
+				c.Stored(len(calls))
+				return again, nil
+			})
+		}()
+		step := func(d time.Duration, want ...taken) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			require.Equal(t, want, all)
+			all = nil
+		}
+		require.True(t, c.Add(false, 1))
+		require.Nil(t, c.Room())
+		step(time.Second / 2)
+		require.True(t, c.Add(false, 2))
+		require.False(t, c.Ready())
+		room := c.Room()
+		n, limit := c.Pending()
+		require.Equal(t, [2]int64{2, 2}, [2]int64{n, limit})
+		step(time.Second/2, taken{[]int{1, 2}, true, false, time.Second})
+		<-room
+		require.True(t, c.Add(false, 3, 4, 5), "no call is refused")
+		step(0, taken{[]int{3, 4, 5}, false, false, time.Second})
+		again = 10 * time.Second
+		require.True(t, c.Add(true, 6))
+		step(2*time.Second, taken{[]int{6}, false, false, time.Second})
+		require.True(t, c.Add(false, 7)) // does not wait for that
+		step(time.Second, taken{[]int{7}, true, false, 4 * time.Second})
+		again = 0
+		step(time.Minute, taken{[]int{}, true, false, 14 * time.Second})
+		c.NoMore()
+		require.False(t, c.Add(false, 8))
+		require.NoError(t, <-ended)
+		step(0, taken{[]int{}, false, true, 64 * time.Second})
+
+		done := make(chan struct{})
+		require.True(t, c.Answer(done, frontier.Answer{Host: "a.test"}))
+		require.Equal(t, "a.test", (<-c.Answers()).Host)
+		for range cap(c.Answers()) {
+			require.True(t, c.Answer(done, frontier.Answer{}))
+		}
+		close(done)
+		require.False(t, c.Answer(done, frontier.Answer{}))
+		require.NoError(t, c.Err())
+		require.True(t, c.Fail(frontier.ErrTooManyExcluded))
+		require.False(t, c.Fail(nil))
+		<-c.Failed()
+		require.ErrorIs(t, c.Err(), frontier.ErrTooManyExcluded)
+		require.False(t, c.Add(false, 9))
+	})
 }

@@ -65,8 +65,7 @@ func Open(dir string, cfg Config) (_ *Store, err error) {
 		cfg: cfg, View: View{path}, unlock: unlock,
 		quit: make(chan struct{}), ended: make(chan struct{}),
 	}
-	s.in = frontier.NewInbox[op](&s.Progress, cfg.maxPending/2)
-	s.Begin(cfg.maxPending)
+	s.Begin(cfg.clock, cfg.linger, cfg.maxPending, cfg.maxPending/2)
 	s.close = sync.OnceValue(s.shut)
 	if err := s.start(dir); err != nil {
 		return nil, errors.Join(err, giveUp())

@@ -40,8 +40,7 @@ type Store struct {
 	ids    []identity // of the database files and the lock
 	unlock func() error
 
-	frontier.Progress
-	in     *frontier.Inbox[op]
+	frontier.Calls[op]
 	quit   chan struct{} // closed when nobody takes answers any more
 	ended  chan struct{} // closed when the writer has ended
 	endErr error         // set before ended is closed
@@ -162,8 +161,8 @@ func (s *Store) Commit(positions []frontier.Position) {
 	if len(s.batch) == 0 {
 		return
 	}
-	s.in.Add(s.asked, s.batch...)
-	s.batch, s.asked = s.in.Spare(s.batch), false
+	s.Add(s.asked, s.batch...)
+	s.batch, s.asked = s.Spare(s.batch), false
 }
 
 // Positions returns the positions that were committed last or are about to be committed. It is safe for concurrent use.
@@ -232,7 +231,7 @@ func (s *Store) Flush(ctx context.Context) error { return s.await(ctx, nil) }
 
 func (s *Store) await(ctx context.Context, do func(*writer) error) error {
 	o := op{kind: opOrder, do: do, done: make(chan struct{})}
-	if !s.in.Add(true, o) {
+	if !s.Add(true, o) {
 		return cmp.Or(s.Err(), ErrClosed)
 	}
 	select {
@@ -289,7 +288,7 @@ func (s *Store) Close() error { return s.close() }
 
 func (s *Store) shut() error {
 	close(s.quit)
-	s.in.Close()
+	s.NoMore()
 	<-s.ended
 	return errors.Join(s.Err(), s.endErr, s.index.Close(), s.unlock())
 }

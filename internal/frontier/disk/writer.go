@@ -6,7 +6,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
 )
 
@@ -16,15 +15,12 @@ type writer struct {
 	hosts    hosts
 	unplaced unplaced
 
-	round     int64 // the current round
-	within    bool  // whether a transaction has begun
-	ops       int   // number of calls in the transaction
-	lastPut   int64 // the largest ID in the transaction or before
+	round     int64     // the current round
+	began     time.Time // when the transaction began; zero means that there is none
+	ops       int       // number of calls in the transaction
+	lastPut   int64     // the largest ID in the transaction or before
 	counts    Counts
 	positions map[string]frontier.Position // positions to be committed
-
-	timer clock.Timer      // nil until the first use
-	due   <-chan time.Time // nil while no call waits for the timer
 }
 
 // restore reads the figures that are kept in memory because counting rows reads the whole table.
@@ -59,44 +55,20 @@ func (w *writer) publish() {
 
 func (w *writer) run() {
 	defer close(w.s.ended)
-	in, linger := w.s.in, w.s.cfg.linger
-	var ops []op
-	for closed := false; !closed && w.s.Err() == nil; {
-		timeIsUp := linger < 0
-		select {
-		case <-w.s.Failed():
-		case <-in.Wake:
-			if !timeIsUp {
-				w.setTimer(linger)
-				continue
-			}
-		case <-in.Hurry:
-		case <-w.due:
-			timeIsUp, w.due = true, nil
-		}
-		ops, closed = in.Take(ops)
+	err := w.s.Run(func(ops []op, due, last bool) (time.Duration, error) {
 		err := w.applyAll(ops)
-		if err == nil && (timeIsUp || closed || w.ops >= in.Enough) {
-			err = w.settle(closed)
+		if err == nil && (due || last || w.ops >= w.s.cfg.maxPending/2) {
+			err = w.settle(last)
 		}
-		if err != nil {
-			w.s.fail(err)
+		if w.began.IsZero() {
+			return 0, err
 		}
+		return max(1, w.s.cfg.linger-w.s.cfg.clock.Since(w.began)), err // it commits then
+	})
+	if err != nil {
+		w.s.fail(err)
 	}
 	w.s.endErr = w.end()
-}
-
-// setTimer makes run wake up when the waiting calls have waited for linger.
-func (w *writer) setTimer(linger time.Duration) {
-	switch {
-	case w.due != nil: // it is running
-		return
-	case w.timer == nil:
-		w.timer = w.s.cfg.clock.NewTimer(linger)
-	default:
-		w.timer.Reset(linger)
-	}
-	w.due = w.timer.C()
 }
 
 // applyAll writes calls in a transaction, which it begins if there is none. The transaction is an immediate one, so
@@ -110,11 +82,11 @@ func (w *writer) applyAll(ops []op) error {
 			}
 			continue
 		}
-		if !w.within {
+		if w.began.IsZero() {
 			if err := w.f.begin.Run(); err != nil {
 				return err
 			}
-			w.within = true
+			w.began = w.s.cfg.clock.Now()
 		}
 		if err := w.apply(o); err != nil {
 			return err
@@ -154,7 +126,7 @@ func (w *writer) settle(whole bool) error {
 
 // commit ends the transaction if one has begun.
 func (w *writer) commit() error {
-	if !w.within {
+	if w.began.IsZero() {
 		return nil
 	}
 	if err := w.placeSurplus(); err != nil {
@@ -177,7 +149,7 @@ func (w *writer) commit() error {
 	if err := w.f.commit.Run(); err != nil {
 		return err
 	}
-	w.within, w.ops = false, 0
+	w.began, w.ops = time.Time{}, 0
 	w.s.committed.Store(w.lastPut)
 	w.s.index.Committed(w.lastPut)
 	w.publish()
@@ -230,10 +202,7 @@ func (w *writer) checkpoint(limit int64) error {
 
 // end closes the database. If the store has failed, it does not commit the open transaction.
 func (w *writer) end() error {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
-	if w.within {
+	if !w.began.IsZero() {
 		_ = w.f.rollback.Run() // after many failures SQLite has rolled back itself, and returns an error here
 	}
 	failed := w.s.Err()

@@ -442,7 +442,7 @@ func TestCloseAwaitsServer(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- a.Close() }()
 	require.Eventually(t, func() bool { // its patience has begun
-		return !a.inbox.Add(false)
+		return !a.Add(false)
 	}, redistest.Patience, time.Millisecond)
 	r.clk.Advance(closeLeast - time.Millisecond)
 	server.Signal(t, syscall.SIGCONT)

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -53,7 +54,7 @@ func (r *rig) open(change ...func(*Config)) *Store {
 
 // die ends what a process runs, without a word to the server.
 func die(s *Store) {
-	s.end()
+	s.fail(errors.New("it is dead"))
 	s.work.Wait()
 	s.link.Close()
 	s.close = func() error { return nil }
@@ -83,7 +84,7 @@ func next(t testing.TB, s *Store) (a frontier.Answer, news []frontier.Update) {
 			if a.Update == nil {
 				return a, news
 			}
-			news = append(news, a.Update())
+			news = append(news, *a.Update)
 		case <-s.Failed():
 			t.Fatal(s.Err())
 		case <-time.After(redistest.Patience):
@@ -141,7 +142,7 @@ func visit(s *Store, it *frontier.Item) { s.Done(it.URL.Host(), it, frontier.Vis
 
 func flush(t testing.TB, s *Store) {
 	t.Helper()
-	frontier.Signal(s.inbox.Hurry)
+	s.Add(true)
 	require.Eventually(t, func() bool { n, _ := s.Pending(); return n == 0 || s.Err() != nil }, redistest.Patience, 100*time.Microsecond)
 }
 

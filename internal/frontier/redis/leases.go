@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -21,9 +22,6 @@ type leases struct {
 	parts  []*part
 	hosts  map[string]*held
 	loaded int // URLs handed out and not done
-	news   frontier.Update
-	fresh  bool // whether there are news that the frontier has not taken
-	told   bool // whether an answer that delivers news is on its way
 }
 
 type part struct {
@@ -304,9 +302,6 @@ const watchEvery = 32
 // watch ends the sessions that were not renewed in time, whatever the server says.
 func (s *leases) watch() {
 	for s.wait(s.cfg.Lease/watchEvery, nil) {
-		s.mu.Lock()
-		s.offerLocked()
-		s.mu.Unlock()
 		now := s.cfg.Clock.Now()
 		for _, p := range s.parts {
 			s.mu.Lock()
@@ -326,24 +321,17 @@ func (s *leases) lose(p *part, session string) {
 		s.mu.Unlock()
 		return
 	}
-	hosts := len(p.hosts)
+	var lost []*held
 	for _, h := range p.hosts {
-		s.lostLocked(h)
+		lost = append(lost, h)
+		s.dropLocked(h)
 	}
 	p.cancel(errLost)
 	p.session, p.tenure, p.cancel, p.giving = "", nil, nil, 0
 	s.mu.Unlock()
-	if hosts > 0 {
-		s.cfg.Log.Warn("a lease has ended: the hosts are others'", "job", s.job.name, "partition", p.index, "hosts", hosts)
-	}
-}
-
-// lostLocked drops a host that this process no longer holds, and announces that.
-func (s *leases) lostLocked(h *held) {
-	if s.dropLocked(h) {
-		s.counts.lost.Add(1)
-		s.news.Lost = append(s.news.Lost, frontier.HostLeft{Name: h.name, Lease: h.token})
-		s.announceLocked()
+	if len(lost) > 0 {
+		s.cfg.Log.Warn("a lease has ended: the hosts are others'", "job", s.job.name, "partition", p.index, "hosts", len(lost))
+		s.lost(lost...)
 	}
 }
 
@@ -351,8 +339,21 @@ func (s *leases) lostLocked(h *held) {
 func (s *leases) loseHost(h *held) {
 	s.counts.stale.Add(1)
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lostLocked(h)
+	held := s.dropLocked(h)
+	s.mu.Unlock()
+	if held {
+		s.lost(h)
+	}
+}
+
+// lost announces hosts that were dropped because this process no longer holds them.
+func (s *leases) lost(hosts ...*held) {
+	s.counts.lost.Add(int64(len(hosts)))
+	var u frontier.Update
+	for _, h := range hosts {
+		u.Lost = append(u.Lost, frontier.HostLeft{Name: h.name, Lease: h.token})
+	}
+	s.announce(u)
 }
 
 // returns makes the calls that give back all hosts, not to be acquired for wait milliseconds.
@@ -393,55 +394,25 @@ func (s *leases) endSessions(ctx context.Context) error {
 	return nil
 }
 
-// announce adds to the news and offers them to the frontier.
-func (s *leases) announce(add func(*frontier.Update)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	add(&s.news)
-	s.announceLocked()
-}
-
-func (s *leases) announceLocked() {
-	s.fresh = true
-	s.offerLocked()
-}
-
-// offerLocked offers the news to the frontier. If there is no room for an answer, watch tries again.
-func (s *leases) offerLocked() {
-	if s.fresh && !s.told {
-		s.told = s.Offer(frontier.Answer{Update: s.takeNews})
-	}
-}
-
-// takeNews returns all news so far, and clears them.
-func (s *leases) takeNews() frontier.Update {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.news
-	s.news, s.fresh, s.told = frontier.Update{}, false, false
-	return n
-}
+// announce delivers news to the frontier, unless the store has stopped working.
+func (s *leases) announce(u frontier.Update) { s.Answer(s.life.Done(), frontier.Answer{Update: &u}) }
 
 // heard processes the news that a script has added to its reply.
 func (s *leases) heard(p *part, reply []message) {
 	if len(reply) < 2 {
 		return
 	}
-	wants, grown := int(number(reply[0])), list(reply[1])
-	if wants <= 0 && len(grown) == 0 {
-		return
+	var u frontier.Update
+	if wants := int(number(reply[0])); wants > 0 {
+		u.Poorest = wants - 1
+		s.mu.Lock()
+		u.Wanted = slices.Collect(maps.Keys(p.hosts))
+		s.mu.Unlock()
 	}
-	s.announce(func(n *frontier.Update) {
-		if wants > 0 {
-			if len(n.Wanted) == 0 || wants-1 < n.Poorest {
-				n.Poorest = wants - 1
-			}
-			for name := range p.hosts {
-				n.Wanted = append(n.Wanted, name)
-			}
-		}
-		for _, name := range grown {
-			n.Grown = append(n.Grown, frontier.HostLeft{Name: text(name)})
-		}
-	})
+	for _, name := range list(reply[1]) {
+		u.Grown = append(u.Grown, frontier.HostLeft{Name: text(name)})
+	}
+	if len(u.Wanted)+len(u.Grown) > 0 {
+		s.announce(u)
+	}
 }

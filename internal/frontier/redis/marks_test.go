@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
@@ -30,15 +31,20 @@ func TestSetback(t *testing.T) {
 	for _, adds := range []bool{true, false} {
 		t.Run(fmt.Sprintf("adds=%v", adds), func(t *testing.T) {
 			server := redistest.Redis.Start(t)
-			r := rigOn(t, server.Addr)
+			r := realTime(rigOn(t, server.Addr))
 			a := r.open()
+			beat := func(until func() bool) {
+				t.Helper()
+				require.Eventually(t, func() bool { frontier.Signal(a.stir); return until() }, redistest.Patience, time.Millisecond)
+			}
 			known := func(url string) bool { return a.Known(item(t, url).URL.Fingerprint(a.Key())) }
 			put(t, a, "http://a.test/1")
 			flush(t, a)
 			server.Do(t, "SAVE")
 			put(t, a, "http://a.test/2")
 			flush(t, a)
-			r.clk.Advance(r.cfg.Lease) // for a heartbeat
+			beats := a.counts.heartbeats.Load()
+			beat(func() bool { return a.counts.heartbeats.Load() > beats+2 })
 			require.True(t, known("http://a.test/1"))
 			require.True(t, known("http://a.test/2"))
 
@@ -47,15 +53,15 @@ func TestSetback(t *testing.T) {
 				put(t, a, "http://a.test/3")
 			}
 			server.Restart(t)
-			r.until(func() bool { return a.counts.setbacks.Load() > 0 })
+			beat(func() bool { return a.counts.setbacks.Load() > 0 })
 			require.False(t, known("http://a.test/2"), "it is not")
 			put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 			flush(t, a)
 			rouse(t, a, 1)
 			urls, _ := load(t, a, "a.test", 9)
 			require.ElementsMatch(t, []string{"http://a.test/1", "http://a.test/2", "http://a.test/3"}, urls)
-			beats := a.counts.heartbeats.Load()
-			r.until(func() bool { return a.counts.heartbeats.Load() > beats+2 })
+			beats = a.counts.heartbeats.Load()
+			beat(func() bool { return a.counts.heartbeats.Load() > beats+2 })
 			require.EqualValues(t, 1, a.counts.setbacks.Load(), "it was lost once")
 			require.True(t, known("http://a.test/2"))
 		})

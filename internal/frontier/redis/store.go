@@ -28,17 +28,16 @@ const (
 
 // process is what all parts of a store share.
 type process struct {
-	frontier.Progress // a call counts as stored when it is sent
-	cfg               Config
-	job               *job   // as it was when the store was opened
-	worker            string // ID of this process
-	link              link
-	inbox             *frontier.Inbox[op]
-	ended             chan struct{} // closed when the writer has ended
-	counts            counts
-	life              context.Context // ends when the store stops working
-	end               context.CancelFunc
-	work              sync.WaitGroup // the goroutines of the store
+	frontier.Calls[op] // a call counts as stored when it is sent
+	cfg                Config
+	job                *job   // as it was when the store was opened
+	worker             string // ID of this process
+	link               link
+	ended              chan struct{} // closed when the writer has ended
+	counts             counts
+	life               context.Context // ends when the store stops working
+	end                context.CancelFunc
+	work               sync.WaitGroup // the goroutines of the store
 }
 
 type counts struct {
@@ -54,7 +53,7 @@ func (p *process) args(more ...string) []string {
 
 func (p *process) key(what string) string { return jobKey(p.job.name, what) }
 
-func (p *process) tell(o op) { p.inbox.Add(o.kind >= opDraw, o) }
+func (p *process) tell(o op) { p.Add(o.kind >= opDraw, o) }
 
 // fail ends the work of the store. Only the first error counts.
 func (p *process) fail(err error) {
@@ -65,10 +64,7 @@ func (p *process) fail(err error) {
 
 // wait waits for d, or until early receives. It reports whether the store is still working.
 func (p *process) wait(d time.Duration, early <-chan struct{}) bool {
-	return p.await(p.cfg.Clock.NewTimer(d), early)
-}
-
-func (p *process) await(timer clock.Timer, early <-chan struct{}) bool {
+	timer := p.cfg.Clock.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C():
@@ -106,12 +102,11 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		cfg: cfg, worker: strconv.FormatUint(rand.Uint64(), 36), link: link{Client: client, clk: cfg.Clock, giveUp: cfg.giveUp},
 		ended: make(chan struct{}),
 	}
-	p.inbox = frontier.NewInbox[op](&p.Progress, urgent)
-	p.Begin(cfg.maxPending)
+	p.Begin(cfg.Clock, cfg.linger, cfg.maxPending, urgent)
 	p.life, p.end = context.WithCancel(context.Background())
 	s := &Store{process: p, seen: newSeen(p), leases: &leases{process: p, hosts: make(map[string]*held)}}
 	s.member = newMember(p, s.leases)
-	s.writer = writer{process: p, seen: s.seen, leases: s.leases, member: s.member, hints: make(map[int]bool), overdue: make(chan struct{}, 1)}
+	s.writer = writer{process: p, seen: s.seen, leases: s.leases, member: s.member, hints: make(map[int]bool)}
 	s.close = sync.OnceValue(s.shut)
 	if err := s.joinSoon(ctx); err != nil {
 		s.end()
@@ -273,7 +268,7 @@ func (p *process) patience() time.Duration { return max(p.cfg.Lease, closeLeast)
 func (s *Store) shut() error {
 	patience := s.cfg.Clock.NewTimer(s.patience())
 	defer patience.Stop()
-	s.inbox.Close()
+	s.NoMore()
 	select {
 	case <-s.ended: // the writer has sent all calls, or failed
 	case <-patience.C(): // the writer may still be sending an earlier batch

@@ -262,7 +262,7 @@ func TestLapse(t *testing.T) {
 	require.Nil(t, tenureOf(a, "a.test"))
 	var n frontier.Update
 	for len(n.Lost) == 0 {
-		n = (<-a.Answers()).Update()
+		n = *(<-a.Answers()).Update
 	}
 	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Lease: 1}}, n.Lost)
 	require.EqualValues(t, 1, a.counts.lost.Load())
@@ -358,7 +358,7 @@ func TestOthersFindURLs(t *testing.T) {
 	require.Equal(t, []frontier.HostLeft{{Name: "a.test"}}, news[0].Grown)
 	put(t, a, "http://a.test/3") // and of its own
 	flush(t, a)
-	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 1}}, (<-a.Answers()).Update().Grown)
+	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 1}}, (<-a.Answers()).Update.Grown)
 }
 
 // Ranks go before the order in which URLs were found; of very many the last are one.

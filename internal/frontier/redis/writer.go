@@ -21,60 +21,52 @@ type writer struct {
 	request   int64        // number of the last request of a script that wants one
 	hints     map[int]bool // partitions where a host may be ready
 	unsettled []op         // done URLs whose records may not be on disk yet; sent after a sync
-	timed     bool         // a timer runs that will signal overdue
-	overdue   chan struct{}
+	since     time.Time    // time of the first of unsettled
 }
 
 // run sends the calls until the store is closed or fails.
 func (s *writer) run() {
 	defer close(s.ended)
-	for closed := false; !closed; {
-		overdue := false
-		select {
-		case <-s.life.Done():
-			return
-		case <-s.inbox.Wake:
-			s.wait(s.cfg.linger, s.inbox.Hurry)
-		case <-s.inbox.Hurry:
-		case <-s.overdue:
-			overdue, s.timed = true, false
-		}
-		var ops []op
-		ops, closed = s.inbox.Take(nil)
-		ctx, cancel := s.life, context.CancelFunc(func() {})
-		if closed {
-			ctx, cancel = context.WithTimeout(s.life, s.patience())
-		}
-		ops, err := s.settle(ops, overdue || closed)
-		if err == nil {
-			retries := s.link.retries.Load()
-			if err = s.send(ctx, ops); s.link.retries.Load() != retries {
-				frontier.Signal(s.member.stir) // it finds out whether another server answers now
-			}
-		}
-		if err == nil && closed {
-			err = s.leave(ctx)
-		}
-		cancel()
-		if err != nil {
-			if s.life.Err() == nil {
-				s.fail(err)
-			}
-			return
-		}
+	if err := s.Run(s.take); err != nil && s.life.Err() == nil {
+		s.fail(err)
 	}
+}
+
+// take sends calls, without the outcomes that can wait.
+func (s *writer) take(ops []op, _, last bool) (wait time.Duration, err error) {
+	ctx := s.life
+	if last {
+		patient, cancel := context.WithTimeout(s.life, s.patience())
+		defer cancel()
+		ctx = patient
+	}
+	if ops, wait, err = s.settle(ops, last); err != nil {
+		return 0, err
+	}
+	retries := s.link.retries.Load()
+	if err = s.send(ctx, ops); s.link.retries.Load() != retries {
+		frontier.Signal(s.member.stir) // it finds out whether another server answers now
+	}
+	if err == nil && last {
+		err = s.leave(ctx)
+	}
+	return wait, err
 }
 
 // settleEvery is how long outcomes may wait, so that the sinks are synced less often.
 const settleEvery = 100 * time.Millisecond
 
 // settle holds back the outcomes in ops, and adds those that need not wait any longer, after a sync. Returned hosts and
-// requests for hosts depend on all calls before them, so they force a sync.
-func (s *writer) settle(ops []op, now bool) ([]op, error) {
+// requests for hosts depend on all calls before them, so they force a sync. wait is how long the outcomes that it holds
+// back may wait.
+func (s *writer) settle(ops []op, now bool) (rest []op, wait time.Duration, err error) {
 	if s.cfg.Sync == nil {
-		return ops, nil
+		return ops, 0, nil
 	}
-	rest := ops[:0]
+	if len(s.unsettled) == 0 {
+		s.since = s.cfg.Clock.Now()
+	}
+	rest = ops[:0]
 	for _, o := range ops {
 		if o.kind == opDone {
 			s.unsettled = append(s.unsettled, o)
@@ -84,23 +76,18 @@ func (s *writer) settle(ops []op, now bool) ([]op, error) {
 		rest = append(rest, o)
 	}
 	if len(s.unsettled) == 0 {
-		return rest, nil
+		return rest, 0, nil
 	}
-	if !now && len(s.unsettled) <= s.cfg.maxPending/2 {
-		if !s.timed {
-			s.timed = true
-			timer := s.cfg.Clock.NewTimer(settleEvery)
-			s.work.Go(func() { s.await(timer, nil); frontier.Signal(s.overdue) })
-		}
-		return rest, nil
+	if wait = settleEvery - s.cfg.Clock.Since(s.since); !now && wait > 0 && len(s.unsettled) <= s.cfg.maxPending/2 {
+		return rest, wait, nil
 	}
 	if err := s.cfg.Sync(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	rest = append(rest, s.unsettled...)
 	clear(s.unsettled)
 	s.unsettled = s.unsettled[:0]
-	return rest, nil
+	return rest, 0, nil
 }
 
 func (s *writer) send(ctx context.Context, ops []op) error {
@@ -215,12 +202,11 @@ func (s *writer) added(reply []message, ops []op) {
 		s.hints[p] = true
 	}
 	if ready || len(grown) > 0 {
-		s.leases.announce(func(n *frontier.Update) {
-			n.Ready = n.Ready || ready
-			for i := 0; i+1 < len(grown); i += 2 {
-				n.Grown = append(n.Grown, frontier.HostLeft{Name: text(grown[i]), Queued: int(number(grown[i+1]))})
-			}
-		})
+		u := frontier.Update{Ready: ready}
+		for pair := range slices.Chunk(grown, 2) {
+			u.Grown = append(u.Grown, frontier.HostLeft{Name: text(pair[0]), Queued: int(number(pair[len(pair)-1]))})
+		}
+		s.leases.announce(u)
 	}
 }
 
