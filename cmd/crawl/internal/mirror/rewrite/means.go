@@ -9,9 +9,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/extract"
 )
 
-// maxName is the length of the longest name of an element or attribute in the table.
-const maxName = 24
-
 // rawText has the elements whose text has no markup. The content of noscript, noframes and noembed is markup for
 // browsers that show it, so they are not among them.
 var rawText = map[string]bool{"script": true, "style": true, "textarea": true, "title": true, "xmp": true, "iframe": true, "plaintext": true}
@@ -46,83 +43,62 @@ policy|http-equiv|meta
 |rel type name property itemprop integrity crossorigin|html head svg math style textarea title xmp plaintext`
 
 // meaning handles an attribute that has a value.
-type meaning func(*walker, *tag, *attribute)
+type meaning func(*walker, *extract.Tag, extract.Attr)
 
-// attr is an attribute that has a meaning.
-type attr struct {
-	name  string
-	means map[string]meaning // by element; "*" is any other
-}
-
+// The names in the table, and the meanings of each attribute by element; "*" is any other.
 var (
-	attrs                 = map[string]*attr{}
-	elements              = map[string]string{} // the names that have a meaning
-	tagShapes, attrShapes shapes
+	elementNames, attrNames *extract.Names
+	means                   []map[string]meaning
 )
-
-// shapes rule out most names without a look-up: for each length they have a bit for each first letter.
-type shapes [maxName + 1]uint32
-
-func (x *shapes) add(name string) { x[len(name)] |= 1 << (name[0] & 31) }
-
-func (x *shapes) has(name []byte) bool {
-	return len(name) > 0 && len(name) <= maxName && x[len(name)]&(1<<(name[0]&31)) != 0
-}
 
 // init reads the table. It cannot be the value of variables, because the meanings refer to them.
 func init() {
-	meanings := meanings()
+	var elements, attrs []string
+	meanings, byName := meanings(), make(map[string]map[string]meaning)
 	for line := range strings.SplitSeq(table[1:], "\n") {
 		row := strings.Split(line, "|")
+		of := strings.Fields(row[2])
+		elements = append(elements, of...)
 		for name := range strings.FieldsSeq(row[1]) {
-			if attrs[name] == nil {
-				attrs[name] = &attr{name, map[string]meaning{}}
-				attrShapes.add(name)
+			if byName[name] == nil {
+				byName[name] = make(map[string]meaning)
+				attrs, means = append(attrs, name), append(means, byName[name])
 			}
-			for element := range strings.FieldsSeq(row[2]) {
-				attrs[name].means[element] = meanings[row[0]]
-				elements[element] = element
-				tagShapes.add(element)
+			for _, element := range of {
+				byName[name][element] = meanings[row[0]]
 			}
 		}
 	}
-}
-
-func (a *attribute) handle(w *walker, t *tag) {
-	m := a.means[t.name]
-	if m == nil {
-		m = a.means["*"]
-	}
-	if m != nil {
-		m(w, t, a)
-	}
+	elementNames, attrNames = extract.NewNames(elements...), extract.NewNames(attrs...)
 }
 
 // meanings returns the functions for the meanings in the table.
 func meanings() map[string]meaning {
-	one := func(l Link) meaning { return func(w *walker, t *tag, a *attribute) { w.url(t, a, l) } }
+	one := func(l Link) meaning { return func(w *walker, t *extract.Tag, a extract.Attr) { w.url(t, a, l) } }
 	set := func(r Role) meaning {
-		return func(w *walker, t *tag, a *attribute) { w.value(t, a, func(s []byte) { w.srcset(s, r) }) }
+		return func(w *walker, t *extract.Tag, a extract.Attr) { w.value(t, a, func(s []byte) { w.srcset(s, r) }) }
 	}
 	return map[string]meaning{
 		"page": (*walker).page, "part": one(Link{Role: Part}), "style sheet": one(Link{Role: Part, As: CSS}), "frame": one(Link{Role: Frame}),
 		"outside": one(Link{Role: Outside}), "guess": one(Link{Role: Guess}), "set": set(Part), "set of guesses": set(Guess),
 		"rel": (*walker).rel, "base": (*walker).baseElement, "srcdoc": (*walker).srcdoc, "content": (*walker).content,
-		"script": func(w *walker, t *tag, a *attribute) {
+		"script": func(w *walker, t *extract.Tag, a extract.Attr) {
 			l := Link{Role: Part}
-			if t.get("type") == "module" {
+			if t.Word("type") == "module" {
 				l.As = Module
 			}
 			w.url(t, a, l)
 		},
-		"declarations": func(w *walker, t *tag, a *attribute) {
-			if bytes.IndexByte(t.s[a.v0:a.v1], '(') >= 0 {
+		"declarations": func(w *walker, t *extract.Tag, a extract.Attr) {
+			if bytes.IndexByte(t.Text[a.Value[0]:a.Value[1]], '(') >= 0 {
 				w.value(t, a, w.css)
 			}
 		},
-		"charset": func(w *walker, t *tag, a *attribute) { w.value(t, a, func(s []byte) { w.label(s, 0, len(s)) }) },
-		"policy": func(w *walker, t *tag, a *attribute) {
-			if t.get("http-equiv") == "content-security-policy" {
+		"charset": func(w *walker, t *extract.Tag, a extract.Attr) {
+			w.value(t, a, func(s []byte) { w.label(s, 0, len(s)) })
+		},
+		"policy": func(w *walker, t *extract.Tag, a extract.Attr) {
+			if t.Word("http-equiv") == "content-security-policy" {
 				w.value(t, a, func(s []byte) { w.set(0, len(s), "x-disabled-content-security-policy") })
 			}
 		},
@@ -132,41 +108,39 @@ func meanings() map[string]meaning {
 // maxNested bounds how deep documents in attributes may be nested.
 const maxNested = 4
 
-func (w *walker) value(t *tag, a *attribute, walk func(s []byte)) {
-	w.within(t.s, a.v0, a.v1, true, walk)
+func (w *walker) value(t *extract.Tag, a extract.Attr, walk func(s []byte)) {
+	w.within(t.Text, a.Value[0], a.Value[1], true, walk)
 }
 
-func (w *walker) url(t *tag, a *attribute, l Link) {
+func (w *walker) url(t *extract.Tag, a extract.Attr, l Link) {
 	w.value(t, a, func(s []byte) { w.link(s, 0, len(s), l, plain) })
 }
 
 // srcdoc walks through a page in an attribute.
-func (w *walker) srcdoc(t *tag, a *attribute) {
-	if len(w.frames) >= maxNested {
-		return
+func (w *walker) srcdoc(t *extract.Tag, a extract.Attr) {
+	if len(w.frames) < maxNested {
+		base := w.base
+		w.value(t, a, w.markup)
+		w.base = base
 	}
-	foreign, base, outer := w.foreign, w.base, *t
-	w.foreign, w.tag = 0, tag{}
-	w.value(&outer, a, w.markup)
-	w.foreign, w.base, w.tag = foreign, base, outer
 }
 
-func (w *walker) page(t *tag, a *attribute) {
-	w.url(t, a, Link{Role: Page, NoFollow: t.has("rel", "nofollow")})
+func (w *walker) page(t *extract.Tag, a extract.Attr) {
+	w.url(t, a, Link{Role: Page, NoFollow: t.HasWord("rel", "nofollow")})
 }
 
 // baseElement takes the first base with a valid href as the base of the page. It empties or removes the href in the copy.
-func (w *walker) baseElement(t *tag, a *attribute) {
+func (w *walker) baseElement(t *extract.Tag, a extract.Attr) {
 	w.value(t, a, func(s []byte) {
 		if u, err := w.doc.URL.ResolveBytes(w.utf8(extract.Trim(s))); err == nil && w.base.IsZero() {
 			w.base = u
 			w.again = w.again || w.late && len(w.frames) == 1
 		}
 	})
-	if a.quoted {
-		w.set(a.v0, a.v1, "")
+	if a.Quoted {
+		w.set(a.Value[0], a.Value[1], "")
 	} else {
-		w.set(a.from, a.to, "") // quotes would end a value that the page is in
+		w.set(a.From, a.To, "") // quotes would end a value that the page is in
 	}
 }
 
@@ -186,13 +160,13 @@ var rels = []struct {
 	{"canonical shortlink amphtml pingback edituri webmention search self edit dns-prefetch preconnect", Link{Role: Outside}},
 }
 
-func (w *walker) rel(t *tag, a *attribute) {
+func (w *walker) rel(t *extract.Tag, a extract.Attr) {
 	l := Link{Role: Page}
-	if t.get("rel") == "" {
+	if t.Word("rel") == "" {
 		l.Role = Outside
 	}
 	for _, r := range rels {
-		if t.has("rel", strings.Fields(r.words)...) {
+		if t.HasWord("rel", strings.Fields(r.words)...) {
 			l = r.Link
 			w.places.Icon = w.places.Icon || r.words == icons
 			break
@@ -208,9 +182,9 @@ var (
 )
 
 // content handles the content of a meta element.
-func (w *walker) content(t *tag, a *attribute) {
+func (w *walker) content(t *extract.Tag, a extract.Attr) {
 	w.value(t, a, func(s []byte) {
-		equiv, name := t.get("http-equiv"), t.get("name")+t.get("property")+t.get("itemprop")
+		equiv, name := t.Word("http-equiv"), t.Word("name")+t.Word("property")+t.Word("itemprop")
 		switch {
 		case equiv == "content-type":
 			if m := charsetLabel.FindSubmatchIndex(s); m != nil {

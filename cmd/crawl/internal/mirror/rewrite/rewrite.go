@@ -83,13 +83,12 @@ type Places struct {
 	list []place
 }
 
-// place is one place of a document.
+// place is one place of a document. The Ref of a dropped one is that of the link in its element.
 type place struct {
 	Link
 	from, to int
 	in       quoting
 	depth    int // how many attributes it is nested in, and "&" escaped as often
-	of       int // of dropped: how many places before it belong to its element
 }
 
 // quoting is the context of a reference, which decides how it is written.
@@ -121,6 +120,9 @@ func (p *Places) Read(d *Document) {
 		w.other(p.body)
 	}
 	w.declare()
+	if inOrder := func(a, b place) int { return a.from - b.from }; !slices.IsSortedFunc(p.list, inOrder) {
+		slices.SortStableFunc(p.list, inOrder)
+	}
 }
 
 // Links yields the links in their order.
@@ -136,8 +138,6 @@ func (p *Places) Links(yield func(Link) bool) {
 // concurrent use.
 type Writer struct {
 	known map[string]outcome
-	had   []bool // by place: the copy has the file that it names
-	edits []edit
 	out   []byte
 }
 
@@ -145,11 +145,6 @@ type Writer struct {
 type outcome struct {
 	local    string // reference to the file in the copy; empty if there is none
 	absolute string // empty if the reference is invalid
-}
-
-type edit struct {
-	from, to int
-	text     string
 }
 
 // maxKnown bounds the references that a Writer remembers.
@@ -162,37 +157,32 @@ func (w *Writer) Forget() { clear(w.known) }
 // escaped reference from the document to the file that the copy has of the URL, with that fragment or another one. It
 // returns false if the copy has no such file; then the link becomes absolute. The result is valid until the next call.
 func (w *Writer) Write(of canonical.URL, p *Places, local func(url, fragment string) (string, bool)) []byte {
-	w.edits, w.had = w.edits[:0], slices.Grow(w.had[:0], len(p.list))[:len(p.list)]
+	w.out = w.out[:0]
+	end := 0 // of the last place
 	for i := range p.list {
 		at := &p.list[i]
-		w.had[i] = false
-		switch at.Role {
-		case literal:
-			w.edits = append(w.edits, edit{at.from, at.to, string(at.Ref)})
-		case dropped:
-			if slices.Contains(w.had[i-at.of:i], true) {
-				w.edits = append(w.edits, edit{at.from, at.to, ""})
-			}
-		default:
+		text, changes := string(at.Ref), at.Role == literal
+		if !changes && at.in != asked {
 			o := w.outcome(of, at, local)
 			switch {
-			case at.in == asked:
+			case at.Role == dropped:
+				text, changes = "", o.local != ""
 			case o.local != "" && at.Role != Outside:
-				w.had[i] = at.Role == Part || at.Role == Frame
-				w.edits = append(w.edits, edit{at.from, at.to, at.written(o.local)})
+				text, changes = at.written(o.local), true
 			case o.absolute != "" && at.Role != Guess && at.in&absolute == 0:
-				w.edits = append(w.edits, edit{at.from, at.to, at.written(o.absolute)})
+				text, changes = at.written(o.absolute), true
 			}
 		}
+		if changes && at.from >= end { // walks do not find a place twice
+			w.out = append(append(w.out, p.body[end:at.from]...), text...)
+			end = at.to
+		}
 	}
-	out := p.body
-	if len(w.edits) > 0 {
-		out = w.apply(p.body)
-	}
+	w.out = append(w.out, p.body[end:]...)
 	if p.back != nil {
-		return p.back(out)
+		return p.back(w.out)
 	}
-	return out
+	return w.out
 }
 
 func (w *Writer) outcome(of canonical.URL, at *place, local func(url, fragment string) (string, bool)) outcome {
@@ -217,25 +207,6 @@ func (w *Writer) outcome(of canonical.URL, at *place, local func(url, fragment s
 		w.known[string(at.Ref)] = o
 	}
 	return o
-}
-
-// apply returns s with the edits.
-func (w *Writer) apply(s []byte) []byte {
-	byPlace := func(a, b edit) int { return a.from - b.from }
-	if !slices.IsSortedFunc(w.edits, byPlace) {
-		slices.SortStableFunc(w.edits, byPlace)
-	}
-	w.out = w.out[:0]
-	at := 0
-	for _, e := range w.edits {
-		if e.from < at { // two edits of one place, which walks do not make
-			continue
-		}
-		w.out = append(append(w.out, s[at:e.from]...), e.text...)
-		at = e.to
-	}
-	w.out = append(w.out, s[at:]...)
-	return w.out
 }
 
 // written returns a reference, which has no quotes, blanks or brackets, as its place requires it.
@@ -272,7 +243,7 @@ func (p *Places) Append(dst []byte) []byte {
 		if at.Role < literal && bytes.Equal(ref, p.body[at.from:at.to]) {
 			ref = nil
 		}
-		for _, n := range [...]int{at.from, at.to, int(at.Role), int(at.in), at.depth, at.of, len(ref)} {
+		for _, n := range [...]int{at.from, at.to, int(at.Role), int(at.in), at.depth, len(ref)} {
 			dst = binary.AppendUvarint(dst, uint64(n))
 		}
 		dst = append(dst, ref...)
@@ -291,7 +262,7 @@ func (p *Places) Load(body, from []byte) bool {
 		return false
 	}
 	for from = from[1:]; len(from) > 0; {
-		var n [7]int
+		var n [6]int
 		for i := range n {
 			v, size := binary.Uvarint(from)
 			if size <= 0 || v > uint64(len(body)+len(from)) {
@@ -299,11 +270,11 @@ func (p *Places) Load(body, from []byte) bool {
 			}
 			n[i], from = int(v), from[size:]
 		}
-		at := place{Link: Link{Role: Role(n[2])}, from: n[0], to: n[1], in: quoting(n[3]), depth: n[4], of: n[5]}
-		if at.from > at.to || at.to > len(body) || at.of > len(p.list) || n[6] > len(from) {
+		at := place{Link: Link{Role: Role(n[2])}, from: n[0], to: n[1], in: quoting(n[3]), depth: n[4]}
+		if at.from > at.to || at.to > len(body) || n[5] > len(from) {
 			return false
 		}
-		if at.Ref, from = from[:n[6]], from[n[6]:]; n[6] == 0 && at.Role < literal {
+		if at.Ref, from = from[:n[5]], from[n[5]:]; n[5] == 0 && at.Role < literal {
 			at.Ref = body[at.from:at.to]
 		}
 		p.list = append(p.list, at)

@@ -82,10 +82,10 @@ func (w *walker) json(s []byte, role func(path string) (Link, quoting, bool)) {
 
 // relative reports whether a specifier of a module is a reference to a file, not a bare name.
 func relative(s []byte) bool {
-	return !bytes.HasSuffix(s, []byte("/")) && (begins.Match(s) || hasScheme(s))
+	return !bytes.HasSuffix(s, []byte("/")) && begins.Match(s)
 }
 
-var begins = regexp.MustCompile(`^(\.\.?)?/`)
+var begins = regexp.MustCompile(`^(\.{0,2}/|(?i:https?)://)`)
 
 // imports matches what modules import by a constant name, where a statement can begin. It may also match in a comment
 // or a string. Then a file is requested in vain, and a text is changed that nobody uses.

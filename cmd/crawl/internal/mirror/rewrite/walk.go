@@ -30,15 +30,12 @@ type walker struct {
 	charset  string // of the header
 	declared bool   // the page declares a charset
 	head     int    // where a declaration of the charset can be inserted
-	foreign  int    // open svg and math elements
-	tag      tag
 }
 
 // frame is a text within the document, such as the value of an attribute.
 type frame struct {
-	from  int   // its beginning in the text around it
-	at    []int // offsets of its bytes from there; nil means that they are contiguous
-	value bool  // it is the value of an attribute
+	from int   // its beginning in the text around it
+	at   []int // offsets of its bytes from there; nil means that they are contiguous
 }
 
 // maxMapped bounds the values with character references that are read, as each byte takes eight in a map of its place.
@@ -46,7 +43,7 @@ const maxMapped = 4 << 20
 
 // within walks through a text within another one: the value of an attribute, or the content of an element.
 func (w *walker) within(s []byte, from, to int, value bool, walk func(s []byte)) {
-	f, inner := frame{from: from, value: value}, s[from:to]
+	f, inner := frame{from: from}, s[from:to]
 	if value {
 		if w.depth++; bytes.IndexByte(inner, '&') >= 0 {
 			if len(inner) > maxMapped {
@@ -93,14 +90,15 @@ func (w *walker) set(from, to int, text string) {
 // link adds a reference that the text has between two offsets.
 func (w *walker) link(ref []byte, from, to int, l Link, in quoting) {
 	l.Ref = extract.Trim(ref)
-	if elsewhere(l.Ref) {
+	switch scheme := schemeOf(l.Ref); {
+	case scheme == "":
+	case scheme != "http" && scheme != "https":
 		return
+	case bytes.HasPrefix(l.Ref[len(scheme):], []byte("://")):
+		in |= absolute
 	}
 	if w.late = true; w.base.IsZero() && (len(l.Ref) == 0 || l.Ref[0] == '#') {
 		return
-	}
-	if hasScheme(l.Ref) {
-		in |= absolute
 	}
 	if !w.base.IsZero() || w.enc != nil && !extract.IsASCII(l.Ref) {
 		if len(l.Ref) == 0 && l.Role != Page { // an empty reference names no part
@@ -143,211 +141,70 @@ func (w *walker) utf8(s []byte) []byte {
 	return s
 }
 
-// hasScheme reports whether a reference is an absolute http or https URL. "http:x" is not.
-func hasScheme(ref []byte) bool { return bytes.IndexByte(ref, ':') > 0 && webURL.Match(ref) }
-
-// scheme matches a reference with any scheme, webURL an absolute http or https URL, and web a reference with one of
-// these schemes.
-var (
-	scheme = regexp.MustCompile(`^[^/?#:]*:`)
-	webURL = regexp.MustCompile(`^(?i:https?)://`)
-	web    = regexp.MustCompile(`^(?i:https?):`)
-)
-
-// elsewhere reports whether a reference has a scheme other than http and https.
-func elsewhere(ref []byte) bool {
-	return bytes.IndexByte(ref, ':') >= 0 && scheme.Match(ref) && !web.Match(ref)
-}
-
-// attribute is an attribute of the current tag that may have a meaning.
-type attribute struct {
-	*attr
-	from, to int // the range of the whole attribute
-	v0, v1   int // the range of the value without quotes; no value if v0 is zero
-	quoted   bool
-}
-
-// tag is the current start tag.
-type tag struct {
-	name string // in lower case; empty if it has no meaning
-	end  int    // the offset after its ">"
-	s    []byte
-	attr []attribute
-}
-
-// get returns the value of an attribute, unescaped, trimmed and in lower case.
-func (t *tag) get(name string) string {
-	for i := range t.attr {
-		if a := &t.attr[i]; a.name == name {
-			return strings.ToLower(strings.TrimSpace(extract.Unescape(string(t.s[a.v0:a.v1]))))
-		}
+// schemeOf returns the scheme of a reference in lower case; empty if it has none.
+func schemeOf(ref []byte) string {
+	if i := bytes.IndexAny(ref, "/?#:"); i >= 0 && ref[i] == ':' {
+		return strings.ToLower(string(ref[:i]))
 	}
 	return ""
-}
-
-// has reports whether an attribute, a list of words, has one of the given words.
-func (t *tag) has(name string, words ...string) bool {
-	for word := range strings.FieldsSeq(t.get(name)) {
-		if slices.Contains(words, word) {
-			return true
-		}
-	}
-	return false
-}
-
-// markup walks through HTML or XML.
-func (w *walker) markup(s []byte) {
-	for i := 0; ; {
-		n := bytes.IndexByte(s[i:], '<')
-		if n < 0 || i+n+1 >= len(s) {
-			return
-		}
-		i += n
-		switch c := s[i+1]; {
-		case c == '!':
-			i = w.declaration(s, i)
-		case c == '?':
-			i = w.instruction(s, i)
-		case c == '/':
-			if i += 2; w.foreign > 0 && isForeign(s[i:extract.TagNameEnd(s, i)]) {
-				w.foreign--
-			}
-		case isLetter(c):
-			if !w.startTag(s, i+1, extract.TagNameEnd(s, i+1)) { // the page ends within the tag
-				return
-			}
-			i = w.element(&w.tag)
-		default:
-			i++
-		}
-	}
-}
-
-func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
-
-func isForeign(name []byte) bool {
-	return bytes.EqualFold(name, []byte("svg")) || bytes.EqualFold(name, []byte("math"))
-}
-
-// declaration skips what begins with "<!", and returns where it ends.
-func (w *walker) declaration(s []byte, i int) int {
-	switch rest := s[i+2:]; {
-	case bytes.HasPrefix(rest, []byte("--")):
-		return extract.CommentEnd(s, i+4)
-	case bytes.HasPrefix(rest, []byte("[CDATA[")) && (w.foreign > 0 || w.doc.Kind == XML):
-		return extract.Through(s, i, "]]>")
-	case w.doc.Kind == XML && bytes.HasPrefix(rest, []byte("DOCTYPE")):
-		if end := bytes.IndexByte(s[i:], '>'); end > 0 && bytes.IndexByte(s[i:i+end], '[') >= 0 {
-			return extract.Through(s, i, "]>")
-		}
-	}
-	end := extract.Through(s, i, ">")
-	if len(w.frames) == 0 && i < declaredWithin && len(bytes.TrimSpace(s[w.head:i])) == 0 {
-		w.head = end // before a document type, the declaration would not be valid
-	}
-	return end
 }
 
 // declaredWithin is how many bytes at the beginning of a page browsers search for the charset.
 const declaredWithin = 1 << 10
 
-// instruction reads what begins with "<?", which may name a style sheet of XML. It returns where that ends.
-func (w *walker) instruction(s []byte, i int) int {
-	const name = "?xml-stylesheet"
-	if end := i + 1 + len(name); w.doc.Kind == XML && bytes.HasPrefix(s[i+1:], []byte(name)) {
-		if w.startTag(s, i+1, end) {
-			return w.element(&w.tag)
+// markup walks through HTML or XML.
+func (w *walker) markup(s []byte) {
+	tags := extract.Tags{Elements: elementNames, Attrs: attrNames, XML: w.doc.Kind == XML}
+	tags.Declaration = func(from, end int) {
+		if len(w.frames) == 0 && from < declaredWithin && len(bytes.TrimSpace(s[w.head:from])) == 0 {
+			w.head = end // before a document type, the declaration of a charset would not be valid
 		}
 	}
-	return extract.Through(s, i, ">")
-}
-
-// startTag reads the tag whose name is from i to end. It returns false if the page ends within the tag.
-func (w *walker) startTag(s []byte, i, end int) bool {
-	t := &w.tag
-	t.name, t.s, t.attr = "", s, t.attr[:0]
-	if name := s[i:end]; tagShapes.has(name) {
-		var buf [maxName]byte
-		t.name = elements[string(extract.AppendLower(buf[:0], name))]
-	}
-	for at := extract.SkipSpace(s, end); at < len(s); at = extract.SkipSpace(s, at) {
-		if s[at] == '>' {
-			t.end = at + 1
-			return true
-		}
-		at = w.attribute(s, at)
-	}
-	return false
-}
-
-// attribute reads the attribute at an offset, and returns the offset after it. Of two attributes with the same name the
-// first counts.
-func (w *walker) attribute(s []byte, at int) (next int) {
-	key, val, next := extract.NextAttr(s, at)
-	if !attrShapes.has(key) {
-		return max(next, at+1)
-	}
-	var buf [maxName]byte
-	a := attribute{attr: attrs[string(extract.AppendLower(buf[:0], key))], from: at, to: at + len(key)}
-	if a.attr == nil || slices.ContainsFunc(w.tag.attr, func(b attribute) bool { return b.attr == a.attr }) {
-		return next
-	}
-	if val != nil {
-		q := s[next-1]
-		a.quoted = (q == '"' || q == '\'') && next-2-len(val) >= at && s[next-2-len(val)] == q
-		if a.to, a.v1 = next, next; a.quoted {
-			a.v1--
-		}
-		a.v0 = a.v1 - len(val)
-	}
-	w.tag.attr = append(w.tag.attr, a)
-	return next
+	tags.Scan(s, w.element)
 }
 
 // element handles a start tag and, if its element has raw text, that text. It returns where the walk goes on.
-func (w *walker) element(t *tag) int {
-	closed := t.s[t.end-2] == '/'
-	switch t.name {
-	case "html", "head":
-		if len(w.frames) == 0 {
-			w.head = t.end
-		}
-	case "svg", "math":
-		if !closed {
-			w.foreign++
-		}
-	case "meta":
-		if name := t.get("name"); name == "robots" && len(w.frames) == 0 {
-			for word := range extract.Directives(t.get("content"), "", false) {
-				w.noFollow = w.noFollow || word == "nofollow" || word == "none"
-			}
+func (w *walker) element(t *extract.Tag) int {
+	switch {
+	case len(w.frames) > 0:
+	case t.Name == "html" || t.Name == "head":
+		w.head = t.End
+	case t.Name == "meta" && t.Word("name") == "robots":
+		for word := range extract.Directives(t.Word("content"), "", false) {
+			w.noFollow = w.noFollow || word == "nofollow" || word == "none"
 		}
 	}
 	first := len(w.places.list)
-	for i := range t.attr {
-		if a := &t.attr[i]; a.v0 > 0 {
-			a.handle(w, t)
+	for _, a := range t.Attrs {
+		m := means[a.Index][t.Name]
+		if m == nil {
+			m = means[a.Index]["*"]
+		}
+		if m != nil && a.Value[0] > 0 {
+			m(w, t, a)
 		}
 	}
-	if n := len(w.places.list) - first; n > 0 {
-		for i := range t.attr {
-			if a := &t.attr[i]; a.name == "integrity" || a.name == "crossorigin" {
-				w.add(place{Link: Link{Role: dropped}, from: a.from, to: a.to, of: n})
-				n++
+	found := w.places.list[first:]
+	if n := slices.IndexFunc(found, func(p place) bool { return p.Role == Part || p.Role == Frame }); n >= 0 {
+		part := found[n]
+		for _, a := range t.Attrs {
+			if a.Name == "integrity" || a.Name == "crossorigin" {
+				w.add(place{Link: Link{Role: dropped, Ref: part.Ref}, from: a.From, to: a.To})
 			}
 		}
 	}
-	if !rawText[t.name] || closed && (w.doc.Kind == XML || w.foreign > 0) || w.doc.Kind == XML && t.name != "script" && t.name != "style" {
-		return t.end
+	xml := w.doc.Kind == XML
+	if !rawText[t.Name] || t.SelfClosing() && (xml || t.Foreign) || xml && t.Name != "script" && t.Name != "style" {
+		return t.End
 	}
-	end := extract.RawTextEnd(t.s, t.end, t.name)
-	switch kind := t.get("type"); {
-	case t.name == "style":
-		w.within(t.s, t.end, end, false, w.css)
-	case t.name == "script" && kind == "importmap":
-		w.within(t.s, t.end, end, false, func(s []byte) { w.json(s, importMapRole) })
-	case t.name == "script" && kind == "module":
-		w.within(t.s, t.end, end, false, w.module)
+	end := extract.RawTextEnd(t.Text, t.End, t.Name)
+	switch kind := t.Word("type"); {
+	case t.Name == "style":
+		w.within(t.Text, t.End, end, false, w.css)
+	case t.Name == "script" && kind == "importmap":
+		w.within(t.Text, t.End, end, false, func(s []byte) { w.json(s, importMapRole) })
+	case t.Name == "script" && kind == "module":
+		w.within(t.Text, t.End, end, false, w.module)
 	}
 	return end
 }
