@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"path"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/store/filename"
 )
 
 const (
@@ -37,7 +39,7 @@ func Name(at string) string {
 		switch {
 		case s == "" && last:
 			name = "index"
-		case s == "", last && s == "index", strings.HasSuffix(s, ".md"), reserved[strings.SplitN(name, ".", 2)[0]]:
+		case s == "", last && s == "index", strings.HasSuffix(s, ".md"), filename.IsDevice(name):
 			ok = false
 			name = "_" + name
 		}
@@ -68,10 +70,4 @@ func segment(s string) (name string, same bool) {
 	}, s)
 	name = strings.Trim(clip(name, maxSegment), ".")
 	return cmp.Or(name, "_"), name == s
-}
-
-// reserved are the names of devices on Windows.
-var reserved = map[string]bool{
-	"con": true, "prn": true, "aux": true, "nul": true, "com1": true, "com2": true, "com3": true, "com4": true, "com5": true, "com6": true, "com7": true,
-	"com8": true, "com9": true, "lpt1": true, "lpt2": true, "lpt3": true, "lpt4": true, "lpt5": true, "lpt6": true, "lpt7": true, "lpt8": true, "lpt9": true,
 }

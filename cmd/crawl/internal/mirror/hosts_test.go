@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/store/filename"
 )
 
 // hosts answers by URL in place of a network. An answer with status -1 never comes.
@@ -40,7 +41,7 @@ func (h hosts) RoundTrip(r *http.Request) (*http.Response, error) {
 func linked(t *testing.T, dir, from, ref string) string {
 	t.Helper()
 	ref, _, _ = strings.Cut(ref, "#")
-	text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path.Join(path.Dir(from), unescape(ref)))))
+	text, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(path.Join(path.Dir(from), filename.Unescape(ref)))))
 	require.NoError(t, err, ref)
 	return string(text)
 }
@@ -60,8 +61,8 @@ func checkFolded(t *testing.T, dir string) {
 	names := map[string]bool{}
 	require.NoError(t, filepath.WalkDir(dir, func(p string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
-			assert.False(t, names[folded(p)], p)
-			names[folded(p)] = true
+			assert.False(t, names[filename.Fold(p)], p)
+			names[filename.Fold(p)] = true
 		}
 		return err
 	}))

@@ -19,10 +19,11 @@ import (
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/mirror/rewrite"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
+	"github.com/treadlight/crawl/internal/store/filename"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// entry is what the copy knows of a URL. An entry in the index is not changed but replaced by another one.
+// entry is what the copy knows of a URL. During the crawl an entry in the index is not changed but replaced.
 type entry struct {
 	URL string `json:"u"`
 	// File is the file of the copy, with slashes. Empty means none. It stays when a later request fails.
@@ -164,7 +165,7 @@ const ofFile = "file:"
 func (x *index) resolve() {
 	for _, e := range x.entries {
 		if file, ok := strings.CutPrefix(e.Redirect, ofFile); ok {
-			e.Redirect = x.claims[folded(file)]
+			e.Redirect = x.claims[filename.Fold(file)]
 		}
 	}
 }
@@ -183,16 +184,16 @@ func (x *index) set(e *entry) {
 // drop removes a URL; settle removes its file.
 func (x *index) drop(e *entry) {
 	if delete(x.entries, e.URL); e.File != "" {
-		delete(x.claims, folded(e.File))
+		delete(x.claims, filename.Fold(e.File))
 		x.stale[e.File] = true
 	}
 }
 
 // claim reserves a name for a URL, and the names of its directories.
 func (x *index) claim(file, url string) {
-	x.claims[folded(file)] = url
+	x.claims[filename.Fold(file)] = url
 	for d := path.Dir(file); d != "."; d = path.Dir(d) {
-		f := folded(d)
+		f := filename.Fold(d)
 		if _, known := x.claims[f]; known {
 			return
 		}
@@ -333,17 +334,17 @@ func (x *index) assign(e *entry) (file, same string) {
 	}
 	parts := strings.Split(nameOf(e.u, e.Type), "/")
 	for i := range parts[1:] { // a directory may have the name of a file
-		if x.claims[folded(strings.Join(parts[:i+1], "/"))] != "" {
+		if x.claims[filename.Fold(strings.Join(parts[:i+1], "/"))] != "" {
 			parts[i] += "~d"
 		}
 	}
 	name := strings.Join(parts, "/")
-	if owner, taken := x.claims[folded(name)]; taken && owner != e.URL {
+	if owner, taken := x.claims[filename.Fold(name)]; taken && owner != e.URL {
 		if o := x.entries[owner]; o != nil && o.Sum == e.Sum && o.Size == e.Size && o.Type == e.Type && o.u.Dir() == e.u.Dir() && o.u.Scheme() == e.u.Scheme() {
 			return "", owner
 		}
 		ext := path.Ext(name)
-		name = strings.TrimSuffix(name, ext) + "~" + shortHash(e.URL) + ext
+		name = strings.TrimSuffix(name, ext) + "~" + filename.Hash(e.URL) + ext
 	}
 	x.claim(name, e.URL)
 	return name, ""

@@ -10,9 +10,8 @@
 // # When links are rewritten
 //
 // A link leads to a file only if the file exists, which is known when the crawl has ended. So at that time settle
-// writes each page from its received bytes. A new page is also written now and then during the crawl, with absolute
-// URLs as the links to what the copy does not have yet. Every file is written whole, by a rename. So whatever ends the
-// process, a file in the copy is the former version or the new one, never half of it, and the same command continues.
+// writes each page from its received bytes. Every file is written whole, by a rename. So whatever ends the process, a
+// file in the copy is the former version or the new one, never half of it, and the same command continues.
 //
 // # Again
 //
@@ -40,7 +39,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
@@ -233,14 +231,14 @@ func (m *Mirror) condition(r *http.Request) error {
 	return nil
 }
 
-// settleEvery is how often new pages are written during the crawl.
-const settleEvery = 30 * time.Second
-
 // Run crawls and then settles the copy. The report is nil if the copy was not settled.
 func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 	var err error
 	if m.crawler != nil {
-		err = m.crawl(ctx)
+		err = m.crawler.Run(ctx, m.o.Seeds...)
+		if m.full = err == nil && m.crawler.Snapshot().State == "done" && m.failure() == nil; m.full {
+			err = m.index.mark()
+		}
 	}
 	switch failed := m.failure(); {
 	case failed != nil:
@@ -256,32 +254,6 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 	}
 	report.Entry = m.start
 	return report, err
-}
-
-// crawl runs the crawler, and writes new pages now and then.
-func (m *Mirror) crawl(ctx context.Context) error {
-	beside, stop := context.WithCancel(ctx)
-	var background sync.WaitGroup
-	background.Go(func() {
-		tick := time.NewTicker(settleEvery)
-		defer tick.Stop()
-		for beside.Err() == nil {
-			select {
-			case <-beside.Done():
-			case <-tick.C:
-				if err := m.rewriteAll(beside, true); beside.Err() == nil {
-					m.fail(err) // Run reports it
-				}
-			}
-		}
-	})
-	err := m.crawler.Run(ctx, m.o.Seeds...)
-	stop()
-	background.Wait()
-	if m.full = err == nil && m.crawler.Snapshot().State == "done" && m.failure() == nil; m.full {
-		err = m.index.mark()
-	}
-	return err
 }
 
 // fail ends the crawl if err, from a write to the disk, is not nil.

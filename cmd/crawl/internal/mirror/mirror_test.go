@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/store/filename"
 	_ "github.com/treadlight/crawl/sqlite"
 )
 
@@ -201,7 +202,7 @@ func TestMirror(t *testing.T) {
 		"14": "colon", "15": "long", "17": "a", "18": "a", "27": "<!DOCTYPE html>none", "28": "php",
 	} {
 		ref, _, _ := strings.Cut(link(n), "#")
-		assert.Equal(t, want, got["d/"+unescape(ref)], "%s: %s", n, ref)
+		assert.Equal(t, want, got["d/"+filename.Unescape(ref)], "%s: %s", n, ref)
 	}
 	assert.Equal(t, "q@a=1%26b=2.html#f", link("6"))
 	assert.Equal(t, "100%2525%23%253F.html", link("16"), "names are escaped once more")

@@ -1,20 +1,15 @@
 package mirror
 
 import (
-	"encoding/hex"
 	"fmt"
 	"net/url"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
-	"github.com/cespare/xxhash/v2"
-	"golang.org/x/text/unicode/norm"
-
+	"github.com/treadlight/crawl/internal/store/filename"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // The bounds of names in bytes. File systems allow 255 in a component, some only 143; Windows allows 260 in a path,
@@ -38,7 +33,7 @@ func nameOf(u canonical.URL, mediaType string) string {
 	last, ext := segments[len(segments)-1], ""
 	if last == "" {
 		last = "index"
-	} else if found := extension.FindString(last); len(found) < len(last) {
+	} else if found := extension().FindString(last); len(found) < len(last) {
 		last, ext = strings.TrimSuffix(last, found), found
 	}
 	if want := extensionOf(mediaType, ext); want != "" {
@@ -46,7 +41,7 @@ func nameOf(u canonical.URL, mediaType string) string {
 	}
 	if hasQuery {
 		if len(query) > maxQuery {
-			query = fmt.Sprintf("%.24s~%s", query, shortHash(query))
+			query = fmt.Sprintf("%.24s~%s", query, filename.Hash(query))
 		}
 		last += "@" + query
 	}
@@ -54,13 +49,10 @@ func nameOf(u canonical.URL, mediaType string) string {
 	if name := strings.Join(parts, "/"); len(name) <= maxPath {
 		return name
 	}
-	return path.Join(parts[0], "~"+shortHash(strings.Join(parts, "/")), component(last, ext))
+	return path.Join(parts[0], "~"+filename.Hash(strings.Join(parts, "/")), component(last, ext))
 }
 
-var extension = regexp.MustCompile(`\.[0-9A-Za-z]{1,11}$`)
-
-// shortHash returns a hash that tells apart texts for which a name has no room.
-func shortHash(s string) string { return fmt.Sprintf("%016x", xxhash.Sum64String(s))[:12] }
+var extension = lazy.Regexp(`\.[0-9A-Za-z]{1,11}$`)
 
 // hostName returns the directory of a host. A plus stands for the colon before a port, which a name cannot have.
 func hostName(host string) string {
@@ -70,57 +62,7 @@ func hostName(host string) string {
 	return component(strings.Trim(strings.ReplaceAll(host, "]+", "+"), "[]"), "")
 }
 
-// device matches names that Windows takes for devices, with any extension.
-var device = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|$)`)
-
-// component returns a component of a file's path for one of a URL's path, with the extension appended. Characters that
-// a name cannot have stay percent-escaped, and so does a percent sign. So two components have different names, unless
-// they are too long.
-func component(s, ext string) string {
-	var b strings.Builder
-	text := unescape(s)
-	for i, n := 0, 0; i < len(text); i += n {
-		var r rune
-		r, n = utf8.DecodeRuneInString(text[i:])
-		first, last := i == 0, i+n == len(text)
-		odd := r == utf8.RuneError && n < 2 || !unicode.IsGraphic(r) || strings.ContainsRune(`<>:"/\|?*%`, r)
-		if odd || r == '.' && (first || last && ext == "") || r == ' ' && (first || last) || r == '~' && first {
-			for _, c := range []byte(text[i : i+n]) {
-				fmt.Fprintf(&b, "%%%02X", c)
-			}
-		} else {
-			b.WriteString(text[i : i+n])
-		}
-	}
-	name := norm.NFC.String(b.String())
-	if name == "" {
-		name = "%"
-	}
-	if len(name)+len(ext) > maxComponent {
-		cut := maxComponent - len(ext) - 13
-		for !utf8.RuneStart(name[cut]) {
-			cut--
-		}
-		name = strings.TrimRight(name[:cut], ". ") + "~" + shortHash(name)
-	}
-	if device.MatchString(name) {
-		name = "_" + name
-	}
-	return name + ext
-}
-
-var escapes = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
-
-// unescape resolves percent-escapes.
-func unescape(s string) string {
-	return escapes.ReplaceAllStringFunc(s, func(e string) string {
-		b, _ := hex.DecodeString(e[1:]) // the pattern has matched
-		return string(b)
-	})
-}
-
-// folded returns a name as a file system sees it that ignores case and forms of accents.
-func folded(name string) string { return norm.NFC.String(strings.ToLower(strings.ToUpper(name))) }
+func component(s, ext string) string { return filename.Component(s, ext, maxComponent) }
 
 // relative returns the escaped reference from one file of the copy to another.
 func relative(from, to string) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/store/filename"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -102,13 +103,13 @@ func TestAssign(t *testing.T) {
 		file, same := x.assign(e)
 		assert.Empty(t, same)
 		checkName(t, file)
-		if was, taken := seen[folded(file)]; taken {
+		if was, taken := seen[filename.Fold(file)]; taken {
 			assert.Failf(t, "clash", "%s and %s are both %s", was, url, file)
 		}
 		for other := range seen {
-			assert.False(t, strings.HasPrefix(other, folded(file)+"/") || strings.HasPrefix(folded(file), other+"/"), "%s is a file and a directory: %s", file, other)
+			assert.False(t, strings.HasPrefix(other, filename.Fold(file)+"/") || strings.HasPrefix(filename.Fold(file), other+"/"), "%s is a file and a directory: %s", file, other)
 		}
-		seen[folded(file)] = url
+		seen[filename.Fold(file)] = url
 		e.File = file
 		x.set(e)
 		again, _ := x.assign(&entry{URL: url, Type: "text/html", Sum: 99, Size: 9, u: u})

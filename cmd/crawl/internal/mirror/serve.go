@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/observe/endpoint"
 )
 
 // policy lets a page load only what is in the copy. Its links may lead elsewhere.
@@ -21,7 +21,8 @@ const policy = "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; fo
 // Serve serves a copy at an address of this machine until ctx ends. It calls listening with the URL. Pages that use
 // modules, or pictures from one SVG file, need a server: browsers do not load these from files.
 func Serve(ctx context.Context, dir, addr string, listening func(url string)) error {
-	if !isHere(addr) || !strings.Contains(addr, ":") {
+	at, err := endpoint.ParseAddress(addr)
+	if err != nil || at.Check("") != nil {
 		return cli.Usagef("--serve %q: give an address of this machine, such as 127.0.0.1:8080", addr)
 	}
 	root, err := os.OpenRoot(dir)
@@ -29,35 +30,25 @@ func Serve(ctx context.Context, dir, addr string, listening func(url string)) er
 		return cli.Open("the mirror", err)
 	}
 	defer func() { _ = root.Close() }() // it was only read
-	l, err := net.Listen("tcp", addr)
+	l, at, err := at.Listen()
 	if err != nil {
 		return cli.IOf("open --serve: %w", cli.Cause(err))
 	}
-	server := &http.Server{Handler: handler(root), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: handler(root, at), ReadHeaderTimeout: 10 * time.Second}
 	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stopped()
-	listening("http://" + l.Addr().String() + "/")
+	listening(at.URL())
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return cli.IO(err)
 	}
 	return nil
 }
 
-// isHere reports whether an address, with or without a port, belongs to this machine.
-func isHere(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = strings.Trim(addr, "[]")
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // handler serves the files of a copy, but not its state. It refuses names of other hosts. Otherwise any site could read
 // the copy through a name of its own that resolves to this machine.
-func handler(root *os.Root) http.Handler {
+func handler(root *os.Root, at endpoint.Address) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isHere(r.Host) {
+		if !at.AnswersTo(r.Host) {
 			http.Error(w, "this is not the host that was asked for", http.StatusMisdirectedRequest)
 			return
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/treadlight/crawl/internal/store/filename"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -29,7 +30,7 @@ func (m *Mirror) settle(ctx context.Context) error {
 	if m.full && m.o.Delete && !m.unsure.Load() {
 		m.dropGone()
 	}
-	if err := m.rewriteAll(ctx, false); err != nil {
+	if err := m.rewriteAll(ctx); err != nil {
 		return err
 	}
 	for _, file := range slices.Sorted(maps.Keys(x.stale)) {
@@ -91,7 +92,7 @@ func (m *Mirror) dropGone() {
 
 // remove removes a file that belongs to no URL, and its directories if they are then empty.
 func (m *Mirror) remove(file string) error {
-	if m.index.claims[folded(file)] != "" {
+	if m.index.claims[filename.Fold(file)] != "" {
 		return nil
 	}
 	if err := os.Remove(m.path(filepath.FromSlash(file))); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -103,44 +104,30 @@ func (m *Mirror) remove(file string) error {
 	return nil
 }
 
-// together is how many pages of a directory one goroutine writes in sequence. They have most links in common.
+// together is how many pages one goroutine writes in sequence. Those of a directory have most links in common.
 const together = 64
 
-// rewriteAll writes each page whose file would now differ. With fresh it writes only pages that have no file yet.
-func (m *Mirror) rewriteAll(ctx context.Context, fresh bool) error {
+// rewriteAll writes each page whose file would now differ.
+func (m *Mirror) rewriteAll(ctx context.Context) error {
+	pages := slices.DeleteFunc(m.index.all(), func(e *entry) bool { return e.File == "" || !e.packed() || !m.keeps(e.Type) })
 	g, going := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
-	var batch []*entry
-	flush := func() {
-		if pages := batch; len(pages) > 0 {
-			g.Go(func() error { return m.rewritePages(going, pages) })
-		}
-		batch = nil
+	for some := range slices.Chunk(pages, together) {
+		g.Go(func() error {
+			s := m.scratch.Get().(*scratch)
+			defer m.free(s)
+			for i, e := range some {
+				if i == 0 || some[i-1].u.Dir() != e.u.Dir() || path.Dir(some[i-1].File) != path.Dir(e.File) {
+					s.writer.Forget()
+				}
+				if err := cmp.Or(going.Err(), m.rewrite(e, s)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
-	for _, e := range m.index.all() {
-		if e.File == "" || !e.packed() || fresh && e.Written != 0 || !m.keeps(e.Type) {
-			continue
-		}
-		if len(batch) == together || len(batch) > 0 && (batch[0].u.Dir() != e.u.Dir() || path.Dir(batch[0].File) != path.Dir(e.File)) {
-			flush()
-		}
-		batch = append(batch, e)
-	}
-	flush()
 	return cmp.Or(g.Wait(), ctx.Err())
-}
-
-// rewritePages writes pages of one directory.
-func (m *Mirror) rewritePages(ctx context.Context, pages []*entry) error {
-	s := m.scratch.Get().(*scratch)
-	defer m.free(s)
-	s.writer.Forget()
-	for _, e := range pages {
-		if err := cmp.Or(ctx.Err(), m.rewrite(e, s)); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // rewrite writes a page with its current links, unless its file has them already.
@@ -162,20 +149,8 @@ func (m *Mirror) rewrite(e *entry, s *scratch) error {
 	if err := m.write(m.path(filepath.FromSlash(e.File)), out); err != nil {
 		return err
 	}
-	m.index.written(e, sum)
+	e.Written = sum // the journal gets it when the round is over; after a kill the next run writes the file again
 	return nil
-}
-
-// written records the hash of the file that was written for an entry, unless the entry was replaced meanwhile. The
-// journal gets it when the round is over: if the process is killed earlier, the next run writes the same file again.
-func (x *index) written(e *entry, sum uint64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.entries[e.URL] == e {
-		next := *e
-		next.Written = sum
-		x.entries[e.URL] = &next
-	}
 }
 
 // startPage writes the page that leads to the seeds, and records the file of the first seed that has one. With --keep
