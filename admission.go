@@ -240,14 +240,18 @@ func (c *AdmitConfig) inner() service.Config {
 	in := service.Config{
 		Plans: each(c.Plans, planOf), Rules: each(c.Rules, ruleOf), Exclude: c.Exclude, File: c.File, Store: c.Store,
 		Processes: c.Processes, Process: c.Process, Deadline: c.Deadline, Lease: c.Lease, OnError: admission.OnError(c.OnError),
-		Trusted: c.Trusted, Principal: c.Principal, Keys: c.Keys, Costs: c.Costs, Bypass: c.Bypass, Exempt: c.Exempt,
-		Headers: c.Headers, Shadow: c.Shadow, Log: c.Log, AdminToken: c.AdminToken,
+		AdminToken: c.AdminToken,
+		RuleSet:    admission.RuleSetConfig{Trusted: c.Trusted, Principal: c.Principal, Costs: c.Costs, Keys: make(map[string]admission.KeyFunc, len(c.Keys))},
+		Middleware: admission.MiddlewareConfig{Bypass: c.Bypass, Exempt: c.Exempt, Headers: admission.Headers(c.Headers), Shadow: c.Shadow, Log: c.Log},
+	}
+	for name, key := range c.Keys {
+		in.RuleSet.Keys[name] = key
 	}
 	if deny := c.Deny; deny != nil {
-		in.Deny = func(w http.ResponseWriter, r *http.Request, d admission.Denial) { deny(w, r, denialOf(&d)) }
+		in.Middleware.Deny = func(w http.ResponseWriter, r *http.Request, d admission.Denial) { deny(w, r, denialOf(&d)) }
 	}
 	if tell := c.OnDenied; tell != nil {
-		in.OnDenied = func(d admission.Denial) { tell(denialOf(&d)) }
+		in.Middleware.OnDenied = func(d admission.Denial) { tell(denialOf(&d)) }
 	}
 	return in
 }

@@ -238,20 +238,6 @@ func (e *DeniedError) Error() string {
 // Is reports whether target is ErrDenied.
 func (e *DeniedError) Is(target error) bool { return target == ErrDenied }
 
-// Guard charges tokens to key under plans and, if they are granted, calls fn and returns its error. If they are denied,
-// it does not call fn and returns a [*DeniedError]. It returns the errors of [Admitter.Allow] unchanged, also without
-// calling fn. The tokens stay charged whether fn succeeds, fails or panics.
-func (a *Admitter) Guard(ctx context.Context, key string, plans []string, tokens int64, fn func(context.Context) error) error {
-	res, err := a.Allow(ctx, key, plans, tokens)
-	switch {
-	case err != nil:
-		return err
-	case !res.Allowed:
-		return &DeniedError{res}
-	}
-	return fn(ctx)
-}
-
 // Remove forgets what key has used under all plans, at the repository and at the fallback.
 func (a *Admitter) Remove(ctx context.Context, key string) error {
 	return a.remove(ctx, foldKey(key), a.cfg.Rules.Plans())

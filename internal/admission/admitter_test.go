@@ -382,30 +382,3 @@ func TestDecideAllocatesNothing(t *testing.T) {
 		}), "%v", plans)
 	}
 }
-
-func TestGuard(t *testing.T) {
-	reg := plansOf(t, two, admission.Plan{Name: "bucket", Capacity: 1, TokensPerSecond: 0.1})
-	a := admitter(t, admission.Config{Repository: newStore(t, admissiontest.NewClock()), Rules: reg})
-	calls := 0
-	failed := errors.New("failed")
-	call := func(tokens int64, plans ...string) error {
-		return a.Guard(t.Context(), "ann", plans, tokens, func(context.Context) error { calls++; return failed })
-	}
-	require.ErrorIs(t, call(1, "bucket"), failed)
-	require.Equal(t, 1, calls)
-
-	err := call(1, "bucket")
-	var denied *admission.DeniedError
-	require.ErrorAs(t, err, &denied)
-	require.ErrorIs(t, err, admission.ErrDenied)
-	require.Equal(t, 10*time.Second, denied.Result.Wait)
-	require.EqualError(t, err, `denied by plan "bucket": LIMITED, try again in 10s`)
-	require.EqualError(t, call(3, "two"), `denied by plan "two": TOO_LARGE`)
-	require.ErrorIs(t, call(1, "none"), admission.ErrUnknownPlan)
-	require.Equal(t, 1, calls, "of what is denied nothing is called")
-
-	require.Panics(t, func() {
-		_ = a.Guard(t.Context(), "ann", []string{"two"}, 2, func(context.Context) error { panic("fn") })
-	})
-	require.ErrorIs(t, call(1, "two"), admission.ErrDenied, "what panicked was paid for")
-}

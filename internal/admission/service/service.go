@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -36,18 +35,9 @@ type Config struct {
 	Deadline   time.Duration
 	Lease      time.Duration
 	OnError    admission.OnError
-	Trusted    []netip.Prefix
-	Principal  func(*http.Request) string
-	Keys       map[string]func(*http.Request) (string, error)
-	Costs      map[string]func(*http.Request) int64
-	Bypass     []string
-	Exempt     func(*http.Request) bool
-	Headers    string
-	Shadow     bool
-	Deny       func(w http.ResponseWriter, r *http.Request, d admission.Denial)
-	OnDenied   func(admission.Denial)
-	Log        *slog.Logger
 	AdminToken string
+	RuleSet    admission.RuleSetConfig
+	Middleware admission.MiddlewareConfig // its Log and OnDenied are those of the service; New sets the Admitter
 }
 
 // Service limits the requests to a service. Its methods are safe for concurrent use.
@@ -83,7 +73,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Lease != 0 && !isRedis(cfg.Store) {
 		return nil, fmt.Errorf("AdmitConfig.Lease is %v: leave it out, only Redis has leases", cfg.Lease)
 	}
-	a := &Service{file: cfg.File, stop: func() {}, log: cfg.Log, onDenied: cfg.OnDenied}
+	a := &Service{file: cfg.File, stop: func() {}, log: cfg.Middleware.Log, onDenied: cfg.Middleware.OnDenied}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -102,22 +92,15 @@ func New(cfg Config) (*Service, error) {
 
 // limits takes the plans and rules from the file if there is one, otherwise from cfg.
 func (a *Service) limits(cfg *Config) (err error) {
-	set := admission.RuleSetConfig{
-		Trusted: cfg.Trusted, Principal: cfg.Principal, Costs: cfg.Costs,
-		Keys: make(map[string]admission.KeyFunc, len(cfg.Keys)),
-	}
-	for name, key := range cfg.Keys {
-		set.Keys[name] = key
-	}
 	if a.file != "" {
-		if a.rules, err = admission.NewRuleSet(set, nil, []admission.Rule{}, nil); err != nil {
+		if a.rules, err = admission.NewRuleSet(cfg.RuleSet, nil, []admission.Rule{}, nil); err != nil {
 			return err
 		}
 		if err := a.rules.LoadFile(a.file); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	a.rules, err = admission.NewRuleSet(set, cfg.Plans, cfg.Rules, cfg.Exclude)
+	a.rules, err = admission.NewRuleSet(cfg.RuleSet, cfg.Plans, cfg.Rules, cfg.Exclude)
 	if err != nil && slices.ContainsFunc([]string{"plans", "rules", "exclude"}, func(field string) bool { return strings.HasPrefix(err.Error(), field) }) {
 		return &inGo{err}
 	}
@@ -151,7 +134,7 @@ func isRedis(store string) bool {
 }
 
 func (a *Service) open(cfg *Config) error {
-	ac := admission.Config{Rules: a.rules, OnError: cfg.OnError, Log: cfg.Log, Deadline: cfg.Deadline}
+	ac := admission.Config{Rules: a.rules, OnError: cfg.OnError, Log: a.log, Deadline: cfg.Deadline}
 	local, err := memory.New(memory.Config{})
 	if err != nil {
 		return err
@@ -218,15 +201,13 @@ func (a *Service) openRedis(cfg *Config) (admission.Repository, error) {
 }
 
 func (a *Service) assemble(cfg *Config) (err error) {
-	a.wrap, err = admission.Middleware(admission.MiddlewareConfig{
-		Admitter: a.Admitter, Bypass: cfg.Bypass, Exempt: cfg.Exempt, Headers: admission.Headers(cfg.Headers), Shadow: cfg.Shadow,
-		Deny: cfg.Deny, OnDenied: a.tell, Log: cfg.Log,
-	})
+	cfg.Middleware.Admitter, cfg.Middleware.OnDenied = a.Admitter, a.tell
+	a.wrap, err = admission.Middleware(cfg.Middleware)
 	if err != nil || cfg.AdminToken == "" {
 		return err
 	}
 	a.admin, err = admission.Admin(admission.AdminConfig{
-		Token: cfg.AdminToken, Admitter: a.Admitter, File: cfg.File, Log: cfg.Log,
+		Token: cfg.AdminToken, Admitter: a.Admitter, File: cfg.File, Log: a.log,
 	})
 	if err != nil {
 		return fmt.Errorf("AdminToken: %w", err)
@@ -261,22 +242,22 @@ func (a *Service) tell(d admission.Denial) {
 	}
 }
 
-// Guard calls fn if tokens of plans can be charged to key, and logs and passes on a denial; see
-// [admission.Admitter.Guard].
+// Guard calls fn and returns its error, if tokens of plans can be charged to key. They stay charged whether fn succeeds,
+// fails or panics. Otherwise Guard returns the error of [admission.Admitter.Allow] or a [*admission.DeniedError], which it
+// logs and passes on as a denial.
 func (a *Service) Guard(ctx context.Context, key string, plans []string, tokens int64, fn func(context.Context) error) error {
-	called := false
-	err := a.Admitter.Guard(ctx, key, plans, tokens, func(ctx context.Context) error {
-		called = true
-		return fn(ctx)
-	})
-	if refused, ok := errors.AsType[*admission.DeniedError](err); ok && !called { // fn may itself return the error of another guard
-		record := admission.Denial{RateLimited: true, Status: refused.Result.Status(), Key: key, Result: refused.Result}
+	res, err := a.Allow(ctx, key, plans, tokens)
+	switch {
+	case err != nil:
+		return err
+	case !res.Allowed:
+		record := admission.Denial{RateLimited: true, Status: res.Status(), Key: key, Result: res}
 		a.tell(record)
 		a.calls.Denied(ctx, a.log, clock.System(), "call", record)
-	} else if called {
-		a.calls.Allowed(ctx, a.log, clock.System(), "call", "")
+		return &admission.DeniedError{Result: res}
 	}
-	return err
+	a.calls.Allowed(ctx, a.log, clock.System(), "call", "")
+	return fn(ctx)
 }
 
 // Admin returns the endpoint that shows and changes plans and rules.
