@@ -1,6 +1,9 @@
 package admission
 
-import "net/http"
+import (
+	"net/http"
+	"strings"
+)
 
 // What an administrator does by the endpoint.
 func (s *RuleSet) Put(r Rule, before string) error {
@@ -33,3 +36,12 @@ func (s *RuleSet) RemovePlan(name string) error {
 }
 
 func (s *RuleSet) Plan(name string) (Plan, bool) { return s.planSet().plan(name) }
+
+// PlanOfJSON reads a plan as files and requests have it.
+func PlanOfJSON(text string) (Plan, error) {
+	var tree any
+	if err := readJSON(strings.NewReader(text), &tree); err != nil {
+		return Plan{}, err
+	}
+	return planOf(tree)
+}

@@ -117,9 +117,11 @@ func readTree(path string) (tree any, err error) {
 	case len(text) > maxFile:
 		return nil, fmt.Errorf("it is larger than %d bytes: split it", maxFile)
 	case isYAML:
-		return tree, yaml.Unmarshal(text, &tree)
+		err = yaml.Unmarshal(text, &tree)
+	default:
+		err = readJSON(bytes.NewReader(text), &tree)
 	}
-	return jsonTree(bytes.NewReader(text))
+	return tree, err
 }
 
 func formatOf(path string) (isYAML bool, err error) {
@@ -130,10 +132,6 @@ func formatOf(path string) (isYAML bool, err error) {
 		return true, nil
 	}
 	return false, errExtension
-}
-
-func jsonTree(r io.Reader) (tree any, err error) {
-	return tree, readJSON(r, &tree)
 }
 
 func readJSON(r io.Reader, value any) error {

@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -154,37 +153,20 @@ func (p Plan) PerWindow() (tokens int64, window time.Duration) {
 	return p.Capacity, p.Period()
 }
 
-// planForm is a plan as files spell it: its window is a text that time.ParseDuration reads.
+// planForm is a plan as files spell it.
 type planForm struct {
 	plainPlan
-	Window string `json:"window,omitempty"`
+	Window span `json:"window,omitempty"`
 }
 
 type plainPlan Plan // without the methods, which would recurse
 
 // MarshalJSON encodes the plan as files have it.
 func (p Plan) MarshalJSON() ([]byte, error) {
-	f := planForm{plainPlan: plainPlan(p)}
-	if p.Window != 0 {
-		f.Window = p.Window.String()
-	}
-	return json.Marshal(f)
+	return json.Marshal(planForm{plainPlan(p), span(p.Window)})
 }
 
-// UnmarshalJSON decodes a plan as files have it and settles it. An unknown field is an error; its errors about fields
-// are [*FieldError].
-func (p *Plan) UnmarshalJSON(text []byte) error {
-	tree, err := jsonTree(bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	read, err := planOf(tree)
-	if err == nil {
-		*p = read
-	}
-	return err
-}
-
+// planOf returns the settled plan of a tree as files have it. Its errors about fields are [*FieldError].
 func planOf(tree any) (p Plan, err error) {
 	fields, ok := tree.(map[string]any)
 	if !ok {
@@ -232,12 +214,22 @@ func (w *whole) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
+// span is a duration that files spell as a text, such as "1m".
 type span time.Duration
 
-func (d *span) UnmarshalText(text []byte) error {
-	v, err := time.ParseDuration(string(text))
+// MarshalText returns the text.
+func (d span) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads a text; an empty one is zero. Its error is that of a rule's wait: planOf has its own.
+func (d *span) UnmarshalText(text []byte) (err error) {
+	var v time.Duration
+	if len(text) > 0 {
+		if v, err = time.ParseDuration(string(text)); err != nil {
+			return ruleError("wait", quote(string(text)), `write a duration with its unit, such as "2s"`)
+		}
+	}
 	*d = span(v)
-	return err
+	return nil
 }
 
 // ErrUnknownPlan is wrapped by the error for a name that no plan has.

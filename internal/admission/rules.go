@@ -47,38 +47,28 @@ type Rule struct {
 	OnError OnError `json:"on_error,omitempty"`
 }
 
-// ruleForm is a rule as files spell it: its wait is a text that time.ParseDuration reads.
+// ruleForm is a rule as files spell it.
 type ruleForm struct {
 	plainRule
-	Wait string `json:"wait,omitempty"`
+	Wait span `json:"wait,omitempty"`
 }
 
 type plainRule Rule // without the methods, which would recurse
 
 // MarshalJSON encodes the rule as files have it.
 func (r Rule) MarshalJSON() ([]byte, error) {
-	f := ruleForm{plainRule: plainRule(r)}
-	if r.Wait != 0 {
-		f.Wait = r.Wait.String()
-	}
-	return json.Marshal(f)
+	return json.Marshal(ruleForm{plainRule(r), span(r.Wait)})
 }
 
 // UnmarshalJSON decodes a rule as files have it. An unknown field is an error. The values are checked not here but by
 // [RuleSet.Replace].
 func (r *Rule) UnmarshalJSON(text []byte) (err error) {
 	var f ruleForm
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil {
+	if err := readJSON(bytes.NewReader(text), &f); err != nil {
 		return err
 	}
-	if f.Wait != "" {
-		if f.plainRule.Wait, err = time.ParseDuration(f.Wait); err != nil {
-			return ruleError("wait", quote(f.Wait), `write a duration with its unit, such as "2s"`)
-		}
-	}
 	*r = Rule(f.plainRule)
+	r.Wait = time.Duration(f.Wait)
 	return nil
 }
 

@@ -43,7 +43,7 @@ func LimiterConfig(s *Settings) ratelimit.Config {
 	if rc.Enabled = r.Enabled(); !rc.Enabled {
 		rc.Strategy = strategy
 	}
-	rc.RetryMaxAttempts, rc.MaxCrawlDelay = noneAsMinus(r.RetryMaxAttempts), s.Robots.MaxCrawlDelay
+	rc.MaxCrawlDelay = s.Robots.MaxCrawlDelay
 	spec := func(c config.Cap) limit.Spec {
 		return limit.Spec{Kind: limit.Kind(c.Kind), Permits: c.Permits, Per: c.Per}
 	}

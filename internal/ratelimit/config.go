@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/control/steer"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
@@ -38,10 +37,6 @@ type Config struct {
 	ConsecutiveFailThreshold int           // failures in a row that open the breaker; zero means 5
 	OpenStateDuration        time.Duration // how long it stays open, and how long a probe may be out; zero means 15s
 	HalfOpenProbes           int           // successes that close it again, up to 65535; zero means 2
-
-	RetryBaseDelay   time.Duration // ceiling of the delay before the first retry; zero means 200ms
-	RetryMaxDelay    time.Duration // ceiling of every such delay, at least RetryBaseDelay; zero means 30s
-	RetryMaxAttempts int           // retries after the first try; zero means 3, negative means none
 
 	LatencySamples int           // last answers whose average and p95 a Snapshot shows, 1 to 255; zero means 64
 	StatsWindow    time.Duration // span of the error rate; zero means 30s
@@ -99,8 +94,6 @@ func (c *Config) setDefaults() {
 	c.ErrorRateThreshold, c.MinSamplesToTrip = cmp.Or(c.ErrorRateThreshold, 0.5), cmp.Or(c.MinSamplesToTrip, 10)
 	c.ConsecutiveFailThreshold = cmp.Or(c.ConsecutiveFailThreshold, 5)
 	c.OpenStateDuration, c.HalfOpenProbes = cmp.Or(c.OpenStateDuration, 15*time.Second), cmp.Or(c.HalfOpenProbes, 2)
-	c.RetryBaseDelay, c.RetryMaxDelay = cmp.Or(c.RetryBaseDelay, 200*time.Millisecond), cmp.Or(c.RetryMaxDelay, 30*time.Second)
-	c.RetryMaxAttempts = cmp.Or(c.RetryMaxAttempts, 3)
 	c.LatencySamples = cmp.Or(c.LatencySamples, estimate.Samples)
 	c.StatsWindow, c.StatsBucket = cmp.Or(c.StatsWindow, 30*time.Second), cmp.Or(c.StatsBucket, 2*time.Second)
 	c.DomainStateTTL, c.Shards = cmp.Or(c.DomainStateTTL, 10*time.Minute), cmp.Or(c.Shards, 16)
@@ -169,8 +162,6 @@ func (c *Config) validate() error {
 		countIn("GlobalBytes", int(min(c.GlobalBytes, math.MaxInt)), 0, maxBytes),
 		spanFrom("LatencyTarget", c.LatencyTarget, 1),
 		spanFrom("OpenStateDuration", c.OpenStateDuration, 1),
-		spanFrom("RetryBaseDelay", c.RetryBaseDelay, 1),
-		spanFrom("RetryMaxDelay", c.RetryMaxDelay, c.RetryBaseDelay),
 		spanFrom("DomainStateTTL", c.DomainStateTTL, 2),
 		spanFrom("MaxRetryAfter", c.MaxRetryAfter, 1),
 		spanFrom("MaxCrawlDelay", c.MaxCrawlDelay, math.MinInt64),
@@ -185,15 +176,4 @@ func (c *Config) validate() error {
 		return fmt.Errorf("ratelimit: StatsWindow = %v, StatsBucket = %v: %w", c.StatsWindow, c.StatsBucket, err)
 	}
 	return c.validateHosts()
-}
-
-// RetryDelay is the delay after failure number attempt, from 1: random below a doubling ceiling. ok is false beyond
-// RetryMaxAttempts. A nil rnd is the process-wide source.
-func (c *Config) RetryDelay(attempt int, rnd backoff.Source) (d time.Duration, ok bool) {
-	filled := *c
-	filled.setDefaults()
-	if attempt < 1 || attempt > filled.RetryMaxAttempts {
-		return 0, false
-	}
-	return backoff.Policy{Base: filled.RetryBaseDelay, Max: filled.RetryMaxDelay}.Delay(attempt, rnd), true
 }

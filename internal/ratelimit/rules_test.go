@@ -3,7 +3,6 @@ package ratelimit
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -47,11 +46,11 @@ func TestConfigDefaults(t *testing.T) {
 	require.Equal(t, []float64{1, 0.1, 10, 1, 0.1, 0.5, 2, 0.5}, []float64{
 		c.InitialRPS, c.MinRPS, c.MaxRPS, c.TokenBucketCapacity, c.AIMDIncrease, c.AIMDDecrease, c.LatencyDegradeFactor, c.ErrorRateThreshold,
 	})
-	require.Equal(t, []int{10, 5, 2, 3, 64, 16, 100_000, 400_000}, []int{
-		c.MinSamplesToTrip, c.ConsecutiveFailThreshold, c.HalfOpenProbes, c.RetryMaxAttempts, c.LatencySamples, c.Shards, c.MaxDomains, c.MaxTombstones,
+	require.Equal(t, []int{10, 5, 2, 64, 16, 100_000, 400_000}, []int{
+		c.MinSamplesToTrip, c.ConsecutiveFailThreshold, c.HalfOpenProbes, c.LatencySamples, c.Shards, c.MaxDomains, c.MaxTombstones,
 	})
-	require.Equal(t, []time.Duration{time.Second, 15 * time.Second, 200 * time.Millisecond, 30 * time.Second, 30 * time.Second, 2 * time.Second, 10 * time.Minute}, []time.Duration{
-		c.LatencyTarget, c.OpenStateDuration, c.RetryBaseDelay, c.RetryMaxDelay, c.StatsWindow, c.StatsBucket, c.DomainStateTTL,
+	require.Equal(t, []time.Duration{time.Second, 15 * time.Second, 30 * time.Second, 2 * time.Second, 10 * time.Minute}, []time.Duration{
+		c.LatencyTarget, c.OpenStateDuration, c.StatsWindow, c.StatsBucket, c.DomainStateTTL,
 	})
 	_, err := New(c)
 	require.NoError(t, err)
@@ -79,8 +78,6 @@ func TestConfigRejects(t *testing.T) {
 		{"ConsecutiveFailThreshold = -1", func(c *Config) { c.ConsecutiveFailThreshold = -1 }},
 		{"OpenStateDuration = -1s", func(c *Config) { c.OpenStateDuration = -time.Second }},
 		{"HalfOpenProbes = 65536: want 1 to 65535", func(c *Config) { c.HalfOpenProbes = 65536 }},
-		{"RetryBaseDelay = -1ns", func(c *Config) { c.RetryBaseDelay = -1 }},
-		{"RetryMaxDelay = 1ms: want a duration from 200ms", func(c *Config) { c.RetryMaxDelay = time.Millisecond }},
 		{"LatencySamples = 256: want 1 to 255", func(c *Config) { c.LatencySamples = 256 }},
 		{"LatencySamples = -1", func(c *Config) { c.LatencySamples = -1 }},
 		{"StatsWindow = 30s, StatsBucket = 7s", func(c *Config) { c.StatsBucket = 7 * time.Second }},
@@ -110,32 +107,6 @@ func TestConfigRejects(t *testing.T) {
 		}
 	}
 }
-
-func TestRetryDelay(t *testing.T) {
-	var c Config // the helpers need no filled one
-	for attempt, ceiling := range []time.Duration{0, 200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond} {
-		rnd := rand.New(rand.NewPCG(1, uint64(attempt)))
-		for range 100 {
-			d, again := c.RetryDelay(attempt, rnd)
-			if d < 0 || d > ceiling || again != (attempt > 0) {
-				t.Fatalf("RetryDelay(%d) = %v, %v, want up to %v", attempt, d, again, ceiling)
-			}
-		}
-	}
-	_, again := c.RetryDelay(4, nil)
-	require.False(t, again, "three retries are the default")
-	c.RetryMaxAttempts = -1
-	_, again = c.RetryDelay(1, nil)
-	require.False(t, again, "a negative number means none")
-	c.RetryMaxAttempts = 9
-	d, _ := c.RetryDelay(9, top{})
-	require.Equal(t, 30*time.Second, d)
-}
-
-// top is a source that always gives the largest number.
-type top struct{}
-
-func (top) Int64N(n int64) int64 { return n - 1 }
 
 func TestGlobalCapacityIsTenMilliseconds(t *testing.T) {
 	for _, tc := range []struct {

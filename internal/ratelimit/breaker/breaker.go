@@ -83,9 +83,6 @@ type Ticket struct {
 	probe      uint32 // number of the probe; zero means that the call is none
 }
 
-// Probe reports whether the call is a probe of a half-open breaker.
-func (t Ticket) Probe() bool { return t.probe != 0 }
-
 // Number returns the probe's number, for owners that cannot keep a ticket; zero if the call is no probe.
 func (t Ticket) Number() uint32 { return t.probe }
 

@@ -51,8 +51,8 @@ func run(t *testing.T, b *breaker.Breaker, steps []step) map[string]breaker.Tick
 			if !allowed || !ready {
 				t.Fatalf("step %d at %vs: refused, want a ticket", i, s.at)
 			}
-			if ticket.Probe() != (b.State(now) == breaker.HalfOpen) {
-				t.Fatalf("step %d at %vs: Probe = %v in state %v", i, s.at, ticket.Probe(), b.State(now))
+			if (ticket.Number() != 0) != (b.State(now) == breaker.HalfOpen) {
+				t.Fatalf("step %d at %vs: Probe = %v in state %v", i, s.at, (ticket.Number() != 0), b.State(now))
 			}
 			if tickets[name] = ticket; verb == "allow" {
 				break
@@ -172,8 +172,8 @@ func TestTicketAt(t *testing.T) {
 	want := func(sent float64, ok, probe bool) {
 		t.Helper()
 		ticket, got := b.TicketAt(at(sent))
-		if got != ok || ticket.Probe() != probe {
-			t.Errorf("TicketAt(%vs) = %v, probe %v, want %v, %v", sent, got, ticket.Probe(), ok, probe)
+		if got != ok || (ticket.Number() != 0) != probe {
+			t.Errorf("TicketAt(%vs) = %v, probe %v, want %v, %v", sent, got, (ticket.Number() != 0), ok, probe)
 		}
 	}
 	want(-1000, true, false)
@@ -283,19 +283,19 @@ func TestNeverStuck(t *testing.T) {
 			switch {
 			case ok && was == breaker.Open:
 				t.Fatalf("allowed while open")
-			case ok && ticket.Probe() && !settled && now < lastProbe+5:
+			case ok && ticket.Number() != 0 && !settled && now < lastProbe+5:
 				t.Fatalf("a second probe at %d, the first went out at %d", now, lastProbe)
 			case !ok && retryAt <= now:
 				t.Fatalf("refused at %d until %d", now, retryAt)
 			case ok:
 				tickets = append(tickets, ticket)
-				if ticket.Probe() {
+				if ticket.Number() != 0 {
 					lastProbe, settled = now, false
 				}
 			}
 			if len(tickets) > 0 && rapid.Bool().Draw(t, "end") {
 				i := rapid.IntRange(0, len(tickets)-1).Draw(t, "which")
-				if i == len(tickets)-1 && tickets[i].Probe() {
+				if i == len(tickets)-1 && tickets[i].Number() != 0 {
 					settled = true
 				}
 				if rapid.Bool().Draw(t, "verdict") {
