@@ -2,7 +2,6 @@ package disk
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
@@ -61,7 +60,7 @@ func (w *writer) put(o *op) error {
 		}
 	}
 	if it.Tries.None() {
-		w.unplaced.add(unplacedRow{id: it.ID, host: h.id, rank: it.Rank})
+		w.unplaced.add(h.id, it.ID, it.Rank)
 		return nil
 	}
 	return w.putPlace(h.id, it)
@@ -139,7 +138,7 @@ func (w *writer) load(host string, behind frontier.Place, n int) error {
 }
 
 func (w *writer) head(h *host, behind frontier.Place, n int) (items []frontier.Item, more bool, err error) {
-	if _, err := w.placeRows(h.id, math.MaxInt); err != nil {
+	if err := w.placeHost(h.id); err != nil {
 		return nil, false, err
 	}
 	q := w.f.load
@@ -261,7 +260,7 @@ func (w *writer) activate(n int) error {
 		}
 		h.dormant = 0
 		w.hosts.touch(h)
-		if _, err := w.placeRows(h.id, math.MaxInt); err != nil {
+		if err := w.placeHost(h.id); err != nil {
 			return err
 		}
 		left, err := w.left(h)

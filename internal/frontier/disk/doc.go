@@ -17,7 +17,8 @@
 // it was made and is answered without delay, within the writer's transaction, so that the answer reflects all calls
 // before it.
 //
-// A killed process loses the batches of the last tenth of a second, and never part of a batch. After [Store.Flush] or
+// A killed process loses the batches of the last tenth of a second, or of the second in which rows of places are
+// written, and never part of a batch. After [Store.Flush] or
 // [Store.Close] there is nothing to lose. A power cut may cost all commits since the last checkpoint (SQLite in WAL
 // mode with synchronous = NORMAL), but damages nothing. [Config.Sync] ensures that the sinks are not shorter than the
 // state says. Data that cannot be written or is not credible ends the store: [Store.Failed] is closed, and [Store.Err]
@@ -40,7 +41,7 @@
 // # Memory and callers
 //
 // The process holds the page cache (at most 64 MiB with the default of 32, as SQLite in Go takes twice as much), 4 MB
-// of calls that wait, 10 MB of hosts, 8 to 17 MB of URLs without a row in places, and what package seen states. The
+// of calls that wait, 10 MB of hosts, 6 MB of URLs without a row in places, and what package seen states. The
 // goroutine of the frontier calls Known, Put, Spent, Done, Load, Activate, Deactivate and Commit. All other methods are
 // safe for concurrent use.
 package disk

@@ -101,48 +101,32 @@ func TestPlaceDeleted(t *testing.T) {
 	}
 }
 
-// Rows are written a share at a time, all of them if URLs come faster than that, and what
-// comes meanwhile is left for later; whatever instant a kill comes at, nothing is lost.
-func TestRowsArePlacedByAndBy(t *testing.T) {
-	cfg := Config{linger: time.Hour, unplaced: 2 * placesShare}
+// Rows are written all at once when there are enough of them, apart from those of URLs that are visited by then;
+// whatever instant a kill comes at, nothing is lost.
+func TestRowsArePlacedTogether(t *testing.T) {
+	cfg := Config{linger: time.Hour, unplaced: 32}
 	s := openState(t, t.TempDir(), cfg)
 	var id int64
 	batch := func(n int) (places int64) {
+		t.Helper()
 		for range n {
 			id++
 			put(s, testItem(t, id, fmt.Sprintf("http://h%d.test/%d", id%7, id)), false)
 		}
 		flush(t, s)
-		require.EqualValues(t, id, ask(t, s, `SELECT count(*) FROM queue`))
+		queued := id - ask(t, s, `SELECT count(*) FROM visits`)
+		require.Equal(t, queued, ask(t, s, `SELECT count(*) FROM queue`))
+		require.Equal(t, queued, killed(t, s).Left().Queued)
 		return ask(t, s, `SELECT count(*) FROM places`)
 	}
 	require.Zero(t, batch(cfg.unplaced-1))
-	for i := range int64(placesShare / 2) {
-		require.EqualValues(t, 2*(i+1), batch(1))
-	}
-	require.EqualValues(t, id, killed(t, s).Left().Queued)
-	ended := id/2 + 1 // some of it has its row, and some has not
-	for ; id > ended+3; ended++ {
-		done(s, ended, frontier.Visit{Status: 200})
-	}
-	flush(t, s)
-	require.EqualValues(t, id-ask(t, s, `SELECT count(*) FROM visits`), ask(t, s, `SELECT count(*) FROM queue`))
-	require.EqualValues(t, ask(t, s, `SELECT count(*) FROM queue`), killed(t, s).Left().Queued)
-	for range placesShare {
-		s.SetMeta("x", "y") // a batch without URLs
-		flush(t, s)
-	}
-	mark := ask(t, s, `SELECT url FROM placed`)
-	require.EqualValues(t, cfg.unplaced, mark)
-	require.LessOrEqual(t, ask(t, s, `SELECT count(*) FROM queue WHERE url <= `+fmt.Sprint(mark)), ask(t, s, `SELECT count(*) FROM places`))
-
-	visited := ask(t, s, `SELECT count(*) FROM visits`)
-	for range 3 * cfg.unplaced { // at once
-		id++
-		put(s, testItem(t, id, fmt.Sprintf("http://h%d.test/%d", id%7, id)), false)
-	}
-	flush(t, s)
-	require.EqualValues(t, id, ask(t, s, `SELECT url FROM placed`))
-	require.EqualValues(t, id-visited, ask(t, s, `SELECT count(*) FROM places`))
-	require.EqualValues(t, id-visited, reopen(t, s).Left().Queued)
+	done(s, 3, frontier.Visit{Status: 200})
+	require.Zero(t, batch(0))
+	require.EqualValues(t, cfg.unplaced-1, batch(1))
+	require.Equal(t, id, ask(t, s, `SELECT url FROM placed`))
+	done(s, 4, frontier.Visit{Status: 200})
+	require.EqualValues(t, cfg.unplaced-2, batch(5))
+	require.EqualValues(t, id-2, batch(3*cfg.unplaced))
+	require.Equal(t, id, ask(t, s, `SELECT url FROM placed`))
+	require.EqualValues(t, id-2, reopen(t, s).Left().Queued)
 }

@@ -117,6 +117,11 @@ func (w *writer) settle(whole bool) error {
 	if err := w.commit(); err != nil {
 		return err
 	}
+	if len(w.unplaced.rows) >= w.s.cfg.unplaced { // apart from the batches, which are durable before
+		if err := w.f.db.Transact(w.placeAll); err != nil {
+			return err
+		}
+	}
 	limit := w.s.cfg.walBytes
 	if whole {
 		limit = 0
@@ -128,14 +133,6 @@ func (w *writer) settle(whole bool) error {
 func (w *writer) commit() error {
 	if w.began.IsZero() {
 		return nil
-	}
-	if err := w.placeSurplus(); err != nil {
-		return err
-	}
-	if u := &w.unplaced; u.upTo > 0 || len(u.rows) >= w.s.cfg.unplaced { // as many rows as one commit has time for
-		if err := w.placeNext(max(1, w.s.cfg.unplaced/placesShare)); err != nil {
-			return err
-		}
 	}
 	if err := w.hosts.write(); err != nil {
 		return err
