@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // Validate checks a configuration that a program made or changed, by the same rules as [Load], but adjusts nothing: a
@@ -168,10 +169,10 @@ func (c checker) window() {
 	case c.bad[path] || c.bad[other]: // this includes a step of zero, by which one cannot divide
 	case window%step != 0:
 		c.wrong(path, "%s is not a whole number of %s, which is %s%s; give %s",
-			c.show(path), other, c.show(other), c.place(other), formatDuration(window-window%step+step))
+			c.show(path), other, c.show(other), c.place(other), ratelimit.Span(window-window%step+step))
 	case window/step > stepsMax:
 		c.wrong(path, "%s is more than %d times %s, which is %s%s; give at most %s or raise the other",
-			c.show(path), stepsMax, other, c.show(other), c.place(other), formatDuration(stepsMax*step))
+			c.show(path), stepsMax, other, c.show(other), c.place(other), ratelimit.Span(stepsMax*step))
 	}
 }
 

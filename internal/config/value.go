@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // A value has one of the types bool, int64 (int and size), float64 (rate and number), time.Duration, string (text and
@@ -73,26 +74,11 @@ func (f *field) format(v any) string {
 	case float64:
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	case time.Duration:
-		return formatDuration(v)
+		return ratelimit.Span(v)
 	case []string: // for messages only
 		return "[" + strings.Join(v, ", ") + "]"
 	}
 	return fmt.Sprint(v)
-}
-
-// formatDuration leaves out the zero minutes and seconds of time.Duration's format: 5m, not 5m0s.
-func formatDuration(d time.Duration) string {
-	s := d.String()
-	if d == 0 {
-		return "0"
-	}
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
 }
 
 // inRange compares a value with the bounds of its row. NaN, which only a program can set, is checked separately because

@@ -148,18 +148,11 @@ func (f *fleet) swept(now time.Time, a *Answer) {
 }
 
 func (f *fleet) expect(h *host, n int) {
-	was := 0
-	if h.over != nil {
-		was = h.over.urls
+	if h.over == nil {
+		h.over = new(overflow)
 	}
-	f.counts.queued.Add(int64(n - was))
-	switch {
-	case h.over != nil:
-		h.over.urls = n
-	case n > 0:
-		h.over = &overflow{urls: n}
-	}
-	if n == 0 && h.over != nil && !h.over.loading {
+	f.counts.queued.Add(int64(n - h.over.urls))
+	if h.over.urls = n; n == 0 && !h.over.loading {
 		h.over = nil
 	}
 }

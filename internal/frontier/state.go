@@ -3,7 +3,6 @@ package frontier
 import (
 	"cmp"
 	"iter"
-	"maps"
 	"slices"
 	"time"
 
@@ -174,33 +173,14 @@ func (f *Frontier) Hosts(now time.Time, limit int) []HostState {
 	return states
 }
 
-// Walk visits the hosts in memory a few at a time, so that the frontier's owner is not blocked for long. A host that is
-// added or removed meanwhile may be missed; none is visited twice. Every method must be called by the frontier's owner,
-// and the walk must end with Stop.
-type Walk struct {
-	f    *Frontier
-	next func() (string, *host, bool)
-	stop func()
-}
-
-// Walk begins a walk over the hosts in memory, in no particular order.
-func (f *Frontier) Walk() *Walk {
-	next, stop := iter.Pull2(maps.All(f.hosts))
-	return &Walk{f, next, stop}
-}
-
-// Next describes up to n further hosts. Fewer than n mean that the walk is complete.
-func (w *Walk) Next(now time.Time, n int) []HostState {
-	list := make([]HostState, 0, n)
-	for len(list) < n {
-		_, h, ok := w.next()
-		if !ok {
-			break
+// All yields the hosts in memory, in no particular order. Between two of them the frontier may be used, so that its
+// owner is not blocked for long; a host that is added or removed meanwhile may be missed, and none is yielded twice.
+func (f *Frontier) All(now func() time.Time) iter.Seq[HostState] {
+	return func(yield func(HostState) bool) {
+		for _, h := range f.hosts {
+			if !yield(f.describe(h, now())) {
+				return
+			}
 		}
-		list = append(list, w.f.describe(h, now))
 	}
-	return list
 }
-
-// Stop ends a walk. It must be called even after a walk that is complete.
-func (w *Walk) Stop() { w.stop() }

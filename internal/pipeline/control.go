@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"errors"
+	"iter"
 	"maps"
 	"sync/atomic"
 	"time"
@@ -160,19 +161,20 @@ func (p *Pipeline) Host(name string) (h frontier.HostState, ok bool) {
 // between, so that a walk past a hundred thousand hosts does not hold up the crawl. See is called in the caller's
 // goroutine.
 func (p *Pipeline) EachHost(see func(frontier.HostState) bool) {
-	var walk *frontier.Walk
-	defer func() {
-		if walk != nil {
-			walk.Stop()
-		}
-	}()
+	var next func() (frontier.HostState, bool)
+	stop := func() {}
+	defer func() { stop() }()
 	for {
 		var some []frontier.HostState
 		p.ask(func(d *discovery) {
-			if walk == nil {
-				walk = d.frontier.Walk()
+			if next == nil {
+				next, stop = iter.Pull(d.frontier.All(p.cfg.Clock.Now))
 			}
-			some = walk.Next(p.cfg.Clock.Now(), walked)
+			for h, ok := next(); ok; h, ok = next() {
+				if some = append(some, h); len(some) == walked {
+					return
+				}
+			}
 		})
 		for _, h := range some {
 			if !see(h) {

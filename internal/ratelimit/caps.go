@@ -411,27 +411,30 @@ func (c *CapSnapshot) reason() string {
 	case c.Left > 0:
 		next = fmt.Sprintf("%d left", c.Left)
 	case c.NextInMS > 0:
-		next += ", more in " + span(wait)
+		next += ", more in " + Span(wait)
 	}
 	switch {
 	case c.Limit == LimitGlobalConcurrency:
 		return fmt.Sprintf("%s: at most %d requests out at a time, %s", among, c.Permits, next)
 	case c.Limit == LimitGlobalBytes && c.Left <= 0:
-		return fmt.Sprintf("%s: at most %d bytes per second, %d bytes in debt, paid in %s", among, c.Permits, -c.Left, span(wait))
+		return fmt.Sprintf("%s: at most %d bytes per second, %d bytes in debt, paid in %s", among, c.Permits, -c.Left, Span(wait))
 	case c.Limit == LimitGlobalBytes: // requests in flight may bring more than what is left
 		return fmt.Sprintf("%s: at most %d bytes per second, %d left for what is out", among, c.Permits, c.Left)
 	case c.Limit == LimitQuota:
-		return fmt.Sprintf("your quota: %d requests per %s (%s), %s", c.Permits, span(per), c.Kind, next)
+		return fmt.Sprintf("your quota: %d requests per %s (%s), %s", c.Permits, Span(per), c.Kind, next)
 	case per == 0:
 		return fmt.Sprintf("your cap: %d requests out at a time (%s), %s", c.Permits, c.Kind, next)
 	}
-	return fmt.Sprintf("your cap: %d requests per %s (%s), %s", c.Permits, span(per), c.Kind, next)
+	return fmt.Sprintf("your cap: %d requests per %s (%s), %s", c.Permits, Span(per), c.Kind, next)
 }
 
 func msToDuration(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// span writes a duration without minutes and seconds that are zero: 24h, not 24h0m0s.
-func span(d time.Duration) string {
+// Span writes a duration as in settings, without minutes and seconds that are zero: 24h, not 24h0m0s, and 0, not 0s.
+func Span(d time.Duration) string {
+	if d == 0 {
+		return "0"
+	}
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")

@@ -354,3 +354,17 @@ func TestHotPathWithCapsAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// What settings call a span, and back.
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0", time.Second: "1s", time.Minute: "1m", 5 * time.Minute: "5m", time.Hour: "1h",
+		90 * time.Minute: "1h30m", 10 * time.Second: "10s", time.Hour + 10*time.Second: "1h0m10s",
+		100 * time.Hour: "100h", 1500 * time.Millisecond: "1.5s", 10 * time.Minute: "10m", -time.Minute: "-1m",
+	} {
+		require.Equal(t, want, Span(d))
+		back, err := time.ParseDuration(want)
+		require.NoError(t, err)
+		require.Equal(t, d, back)
+	}
+}

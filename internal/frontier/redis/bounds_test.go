@@ -173,16 +173,6 @@ func TestSetBelowWhatIsUsed(t *testing.T) {
 	require.Equal(t, used+1, now, "it goes on")
 }
 
-// What settings call a span, and back.
-func TestSpanText(t *testing.T) {
-	for text, d := range map[string]time.Duration{
-		"0": 0, "1s": time.Second, "10s": 10 * time.Second, "5m": 5 * time.Minute, "2h": 2 * time.Hour, "1h30m": 90 * time.Minute,
-		"10m": 10 * time.Minute, "1h0m1s": time.Hour + time.Second,
-	} {
-		require.Equal(t, text, spanText(d))
-	}
-}
-
 // What a process has drawn last is forgotten when it leaves, and an hour after it died: the job
 // has no field for each that ever was.
 func TestDrawnIsForgotten(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // Fleet is an operator's access to a job. It is safe for concurrent use.
@@ -81,7 +82,7 @@ func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, er
 		values[maxPages] = decimal(*b.Pages)
 	}
 	if b.Time != nil {
-		values[maxTime] = spanText(*b.Time)
+		values[maxTime] = ratelimit.Span(*b.Time)
 	}
 	if (b.Pages != nil && *b.Pages < 0) || (b.Time != nil && *b.Time < 0) {
 		return nil, errors.New("redis: a bound is below zero: want zero for none, or more")
@@ -105,17 +106,6 @@ func (f *Fleet) Set(ctx context.Context, b Bounds) (before map[string]string, er
 		before[terms[i]] = text(value)
 	}
 	return before, nil
-}
-
-// spanText returns a duration as it is written in settings: 5m, not 5m0s.
-func spanText(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []struct{ end, left string }{{"m0s", "m"}, {"h0m", "h"}, {"0s", "0"}} {
-		if rest, ok := strings.CutSuffix(text, zero.end); ok && (zero.left != "0" || rest == "") {
-			text = rest + zero.left
-		}
-	}
-	return text
 }
 
 // Purge deletes the job and returns the number of deleted keys. Its processes end with [ErrNoJob]. The counters are

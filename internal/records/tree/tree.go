@@ -7,9 +7,8 @@
 package tree
 
 import (
-	"bufio"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -19,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl/internal/records/chunk"
+	"github.com/treadlight/crawl/internal/records/recordfile"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
 	"github.com/treadlight/crawl/record"
@@ -83,34 +83,25 @@ func (w *Writer) index() error {
 
 // readPages reads the file of chunks and returns the pages by their files, and whether there are more than maxListed.
 func readPages(path string) (pages map[string]listed, more bool, err error) {
-	f, err := os.Open(path)
+	f, err := recordfile.Open(path, 0)
 	if err != nil {
 		return nil, false, err
 	}
 	defer f.Close() //nolint:errcheck // it was read
 	pages = make(map[string]listed)
-	r := bufio.NewReaderSize(f, 1<<16)
-	for {
-		line, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			return pages, more, nil
-		}
-		if err != nil {
-			return nil, false, err
-		}
+	err = f.Each(context.Background(), 0, func(l recordfile.Line) error {
 		var c chunk.Chunk
-		if json.Unmarshal(line, &c) != nil || c.File == "" {
-			continue
+		if json.Unmarshal(l.Text, &c) != nil || c.File == "" {
+			return nil
 		}
-		if _, ok := pages[c.File]; ok {
-			continue
-		}
-		if len(pages) == maxListed {
+		if _, ok := pages[c.File]; !ok && len(pages) == maxListed {
 			more = true
-			continue
+		} else if !ok {
+			pages[c.File] = listed{c.URL, c.Title}
 		}
-		pages[c.File] = listed{c.URL, c.Title}
-	}
+		return nil
+	})
+	return pages, more, err
 }
 
 var inBrackets = strings.NewReplacer("[", "(", "]", ")", "\n", " ")
