@@ -203,42 +203,34 @@ func (x *index) claim(file, url string) {
 
 // compact writes a new journal without outdated lines, and opens it for changes.
 func (x *index) compact() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if err := x.end(); err != nil {
+	if err := x.close(); err != nil {
 		return err
 	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	name := filepath.Join(x.dir, stateDir, journalFile)
 	x.head.Stale = slices.Sorted(maps.Keys(x.stale))
 	err := atomicfile.Replace(name, 0o600, func(w io.Writer) error {
-		b := bufio.NewWriterSize(w, 1<<16)
-		enc := json.NewEncoder(b)
-		enc.SetEscapeHTML(false)
-		err := enc.Encode(x.head)
+		x.lines = bufio.NewWriterSize(w, 1<<16)
+		err := x.add(x.head)
 		for _, key := range slices.Sorted(maps.Keys(x.entries)) {
-			err = cmp.Or(err, enc.Encode(x.entries[key]))
+			err = cmp.Or(err, x.add(x.entries[key]))
 		}
-		return cmp.Or(err, b.Flush())
+		return cmp.Or(err, x.lines.Flush())
 	})
 	if err == nil {
 		x.journal, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0o600)
-		x.lines = bufio.NewWriterSize(x.journal, 1<<16)
+		x.lines.Reset(x.journal)
 	}
 	return err
 }
 
-// close flushes and closes the journal.
+// close writes pending lines and closes the journal.
 func (x *index) close() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.end()
-}
-
-func (x *index) end() error {
 	if x.journal == nil {
 		return nil
 	}
-	err := errors.Join(x.lines.Flush(), x.journal.Close())
+	err := errors.Join(x.flush(), x.journal.Close())
 	x.journal = nil
 	return err
 }
@@ -249,14 +241,6 @@ func (x *index) put(e *entry) error {
 	defer x.mu.Unlock()
 	x.set(e)
 	return x.add(e)
-}
-
-// mark records in the journal that the round has seen everything.
-func (x *index) mark() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.head.Full = true
-	return cmp.Or(x.add(x.head), x.lines.Flush())
 }
 
 // add appends a line to the journal.

@@ -40,6 +40,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	lru "github.com/hashicorp/golang-lru/v2"
+
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
@@ -69,12 +71,12 @@ type Mirror struct {
 	crawler *crawl.Crawler // nil if everything has been fetched
 	temp    atomic.Int64
 	round   int
-	seen    seen
-	scratch sync.Pool             // of *scratch
-	unsure  atomic.Bool           // a page of the copy was skipped, so its links are unknown
-	failed  atomic.Pointer[error] // of the disk; it ends the crawl
-	full    bool                  // the crawl has seen everything
-	start   string                // the file to open first
+	seen    *lru.Cache[uint64, struct{}] // what this run has requested of the crawl, see first
+	scratch sync.Pool                    // of *scratch
+	unsure  atomic.Bool                  // a page of the copy was skipped, so its links are unknown
+	failed  atomic.Pointer[error]        // of the disk; it ends the crawl
+	full    bool                         // the crawl has seen everything
+	start   string                       // the file to open first
 }
 
 // Open locks a copy, or creates it, and finds out what is to be done.
@@ -82,8 +84,8 @@ func Open(o Options) (*Mirror, error) {
 	if err := checkKept(o.Keep); err != nil {
 		return nil, err
 	}
-	m := &Mirror{o: o, seen: seen{none: o.Crawl.Depth != 0, hashes: map[uint64]struct{}{}}}
-	m.scratch.New = func() any { return new(scratch) }
+	m := &Mirror{o: o, scratch: sync.Pool{New: func() any { return new(scratch) }}}
+	m.seen, _ = lru.New[uint64, struct{}](maxSeen) // the size is valid
 	err := m.claim()
 	if err == nil {
 		m.index, err = openIndex(o.Dir)
@@ -237,7 +239,8 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 	if m.crawler != nil {
 		err = m.crawler.Run(ctx, m.o.Seeds...)
 		if m.full = err == nil && m.crawler.Snapshot().State == "done" && m.failure() == nil; m.full {
-			err = m.index.mark()
+			m.index.head.Full = true
+			err = cmp.Or(m.index.add(m.index.head), m.index.flush())
 		}
 	}
 	switch failed := m.failure(); {

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -60,51 +61,40 @@ func (p *pack) read(e *entry, into []byte) (body, places []byte, err error) {
 // repack moves the documents to a file without gaps if less than half of this one is in use. It writes the journal with
 // the new offsets after the new file, and removes the old file last.
 func (m *Mirror) repack() error {
-	x := m.index
+	x, old := m.index, m.pack
 	pages := slices.DeleteFunc(x.all(), func(e *entry) bool { return e.File == "" || !e.packed() })
 	var used int64
 	for _, e := range pages {
 		used += e.Size + int64(e.places)
 	}
-	if m.pack.end < 1<<20 || used > m.pack.end/2 {
+	if old.end < 1<<20 || used > old.end/2 {
 		return nil
 	}
 	to, err := openPack(m.o.Dir, x.head.Pack+1)
 	if err != nil {
 		return err
 	}
-	moved, err := m.moveTo(to, pages)
-	if err != nil {
+	to.end = 0
+	moved := make([]entry, len(pages))
+	err = to.f.Truncate(0) // a killed run may have left it
+	for i, e := range pages {
+		moved[i] = *e
+		body, _, lost := old.read(e, nil)
+		if moved[i].places = 0; lost != nil {
+			moved[i].forget()
+		} else if err == nil {
+			moved[i].At, err = to.add(body)
+		}
+	}
+	if err = cmp.Or(err, to.f.Sync()); err != nil {
 		return errors.Join(err, to.f.Close())
 	}
-	x.mu.Lock()
-	for _, e := range moved {
-		x.set(e)
+	for i := range moved {
+		x.set(&moved[i])
 	}
-	x.mu.Unlock()
-	old := m.pack.f
 	x.head.Pack, m.pack = x.head.Pack+1, to
-	if err := errors.Join(x.compact(), old.Close()); err != nil {
+	if err := errors.Join(x.compact(), old.f.Close()); err != nil {
 		return err
 	}
-	return os.Remove(old.Name())
-}
-
-// moveTo writes the documents of pages to another pack, and returns their entries with the new offsets.
-func (m *Mirror) moveTo(to *pack, pages []*entry) (all []*entry, err error) {
-	to.end = 0
-	if err := to.f.Truncate(0); err != nil { // a killed run may have left it
-		return nil, err
-	}
-	for _, e := range pages {
-		moved := *e
-		body, _, lost := m.pack.read(e, nil)
-		if moved.places = 0; lost != nil {
-			moved.forget()
-		} else if moved.At, err = to.add(body); err != nil {
-			return nil, err
-		}
-		all = append(all, &moved)
-	}
-	return all, to.f.Sync()
+	return os.Remove(old.f.Name())
 }

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -291,7 +290,7 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, s *scratch) {
 	dir := xxhash.Sum64String(e.u.Dir())
 	for l := range s.places.Links {
 		known := canonical.Portable(l.Ref) && p.Meta(metaChain) == "" // it means the same on every page of the directory
-		if l.Role == rewrite.Outside || l.Role == rewrite.Page && polite && (l.NoFollow || nofollow) || known && !m.seen.first(dir, l.Ref, l.Role) {
+		if l.Role == rewrite.Outside || l.Role == rewrite.Page && polite && (l.NoFollow || nofollow) || known && !m.first(dir, l.Ref, l.Role) {
 			continue
 		}
 		u, err := e.u.ResolveBytes(l.Ref)
@@ -299,7 +298,7 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, s *scratch) {
 		case err != nil:
 		case l.Role != rewrite.Page:
 			m.part(p, u, as(l.As), l.Role == rewrite.Guess)
-		case m.seen.first(0, []byte(u.String()), l.Role):
+		case m.first(0, []byte(u.String()), l.Role):
 			m.ask(p, u)
 		}
 	}
@@ -318,7 +317,7 @@ func as(kind rewrite.Kind) string {
 // part has the crawl request a part of a page.
 func (m *Mirror) part(p *crawl.Page, u canonical.URL, as string, guess bool) {
 	chain, _ := strconv.Atoi(p.Meta(metaChain))
-	if chain >= maxChain || m.o.SameHost && u.Host() != p.URL.Host || m.spares(u) || !m.seen.first(0, []byte(u.String()), rewrite.Part) {
+	if chain >= maxChain || m.o.SameHost && u.Host() != p.URL.Host || m.spares(u) || !m.first(0, []byte(u.String()), rewrite.Part) {
 		return
 	}
 	options := []crawl.FollowOption{crawl.WithoutScope(), crawl.WithMeta(metaChain, strconv.Itoa(chain+1))}
@@ -334,39 +333,17 @@ func (m *Mirror) part(p *crawl.Page, u canonical.URL, as string, guess bool) {
 // ask has the crawl request a URL. If the page has too many links, another page may request the URL again.
 func (m *Mirror) ask(p *crawl.Page, u canonical.URL, options ...crawl.FollowOption) {
 	if p.Follow(u.String(), options...).Reason == "page_links" {
-		m.seen.forget()
+		m.seen.Purge()
 	}
 }
 
-// maxSeen bounds the memory of requested links. The crawl itself knows what was requested, but asking it takes longer.
+// maxSeen bounds how many requested links are remembered. The crawl itself knows what was requested, but asking it takes
+// longer.
 const maxSeen = 1 << 20
-
-// seen is what this run has requested of the crawl. It is safe for concurrent use.
-type seen struct {
-	none bool // remember nothing: with a depth limit a URL may be found again nearer to a seed
-
-	mu     sync.Mutex
-	hashes map[uint64]struct{}
-}
 
 // first reports whether a reference was not yet followed from a page of the same directory, and records it. The
 // directory 0 is for absolute URLs.
-func (m *seen) first(dir uint64, ref []byte, r rewrite.Role) bool {
-	h := dir ^ xxhash.Sum64(ref)*(0x9e3779b97f4a7c15+2*uint64(r))
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if _, known := m.hashes[h]; known && !m.none {
-		return false
-	}
-	if len(m.hashes) >= maxSeen {
-		clear(m.hashes)
-	}
-	m.hashes[h] = struct{}{}
-	return true
-}
-
-func (m *seen) forget() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	clear(m.hashes)
+func (m *Mirror) first(dir uint64, ref []byte, r rewrite.Role) bool {
+	known, _ := m.seen.ContainsOrAdd(dir^xxhash.Sum64(ref)*(0x9e3779b97f4a7c15+2*uint64(r)), struct{}{})
+	return !known || m.o.Crawl.Depth != 0 // with a limit, a URL may be found again nearer to a seed
 }
