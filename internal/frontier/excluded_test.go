@@ -13,7 +13,7 @@ import (
 
 // An excluded host is asked for nothing, whatever it has, keeps its URLs, says why, and goes on
 // where it was.
-func TestBar(t *testing.T) {
+func TestExclude(t *testing.T) {
 	f := open(t, Config{})
 	add(t, f, start, "http://a.test/1", "http://a.test/2", "http://b.test/1")
 	l := next(t, f, start)
@@ -46,7 +46,7 @@ func TestBar(t *testing.T) {
 }
 
 // One that is not known yet is excluded when it comes, and can be seen to be.
-func TestBarUnknown(t *testing.T) {
+func TestExcludeUnknownHost(t *testing.T) {
 	f := open(t, Config{})
 	require.NoError(t, f.Exclude(start, "a.test"))
 	state, ok := f.Host(start, "a.test")
@@ -64,7 +64,7 @@ func TestBarUnknown(t *testing.T) {
 }
 
 // A host whose turn for a shared slot it was does not keep others from it.
-func TestBarParked(t *testing.T) {
+func TestExcludeWaitingHost(t *testing.T) {
 	f := open(t, Config{Slots: 2})
 	add(t, f, start, "http://a.test/", "http://b.test/", "http://c.test/")
 	a := next(t, f, start) // the one slot that new hosts share
@@ -80,7 +80,7 @@ func TestBarParked(t *testing.T) {
 }
 
 // All that is left being excluded is told from hosts that refuse by themselves.
-func TestBlockedByBars(t *testing.T) {
+func TestBlockedByExclusion(t *testing.T) {
 	p := newPaced()
 	f := open(t, Config{Pacer: p})
 	require.NoError(t, f.Exclude(start, "a.test"))

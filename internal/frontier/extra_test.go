@@ -101,7 +101,7 @@ func TestOverdue(t *testing.T) {
 
 // When there is no extra slot a lease keeps its slot, and hosts that are late wait for a
 // place, or for one of the slots that slow hosts share.
-func TestNoPlaceAside(t *testing.T) {
+func TestNoExtraSlot(t *testing.T) {
 	const slots, aside = 4, 2
 	f := open(t, Config{Slots: slots, ExtraSlots: aside, PerHost: 1})
 	for i := range 6 {
@@ -144,7 +144,7 @@ func TestNoPlaceAside(t *testing.T) {
 }
 
 // Places that become free go to hosts that are late and to leases that hold slots by turns.
-func TestPlacesAsideByTurns(t *testing.T) {
+func TestExtraSlotsByTurns(t *testing.T) {
 	const slots, aside = 8, 4
 	f := open(t, Config{Slots: slots, ExtraSlots: aside, PerHost: 1})
 	for i := range 300 {

@@ -70,7 +70,7 @@ func TestRefusingHostsGiveWay(t *testing.T) {
 }
 
 // What is known of hosts that refuse ends when the rules of the pacer change.
-func TestReviseWithDormantHosts(t *testing.T) {
+func TestReviseWithInactiveHosts(t *testing.T) {
 	s, pacer := closedHosts(t, 9, 9)
 	require.Empty(t, s.visit(noon, noon.Add(5*time.Minute)))
 	for h := range 6 { // the others are in memory
@@ -123,7 +123,7 @@ func TestHostsThatKeepTheirPlaces(t *testing.T) {
 }
 
 // That every host refuses is known when all have been looked at, and tells of the first.
-func TestBlockedWithDormantHosts(t *testing.T) {
+func TestBlockedWithInactiveHosts(t *testing.T) {
 	s, pacer := closedHosts(t, 9, 9)
 	pacer["h4.test"] = noon.Add(20 * time.Hour)
 	_, _ = s.Next(noon)

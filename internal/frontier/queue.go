@@ -188,7 +188,6 @@ type block struct {
 	odd   []Item    // the items that cannot be coded (see pack), in queue order; nil means none
 }
 
-// The first byte of a coded item says what follows. What does not is as in the item before.
 const (
 	// The first byte of a coded item is a set of flags that says which fields follow. Fields that do not follow are as
 	// in the item before.

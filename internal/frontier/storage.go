@@ -77,8 +77,9 @@ type Storage interface {
 	Load(host string, behind Place, n int)
 	// Activate activates up to n inactive hosts, those that have waited longest first, and requests them as an Answer.
 	Activate(n int)
-	// Deactivate makes a host inactive, behind all other inactive hosts, and not to be activated before an instant. In
-	// a shared store any process may then acquire it, with all its URLs.
+	// Deactivate makes a host inactive, behind all other inactive hosts. In a shared store any process may then acquire
+	// it, with all its URLs, but not before an instant. Otherwise the instant is zero: the frontier itself knows until
+	// when its hosts refuse requests.
 	Deactivate(host string, notBefore time.Time)
 	// Commit ends a batch: the calls since the last Commit, and the positions of the sinks, become durable together or
 	// not at all.

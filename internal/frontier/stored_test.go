@@ -136,7 +136,7 @@ func TestFreedAfterDone(t *testing.T) {
 }
 
 // robots.txt may move to a host of which URLs are inactive, and to one that nobody knows.
-func TestRobotsMoveToADormantHost(t *testing.T) {
+func TestRobotsMoveToAnInactiveHost(t *testing.T) {
 	s := newStored(t, frontier.Config{MaxHosts: 1})
 	for i := range 3 {
 		s.add(fmt.Sprintf("http://a.test/%d", i), 0)
@@ -177,7 +177,7 @@ func TestRefusedURLsAreNoPagesOfTheBudget(t *testing.T) {
 
 // Of a host that was found beyond its budget while it was inactive the last URLs go. What is
 // refused meanwhile makes room for as many.
-func TestBudgetOfADormantHost(t *testing.T) {
+func TestBudgetOfAnInactiveHost(t *testing.T) {
 	s := newStored(t, frontier.Config{MaxHosts: 1, MaxPagesPerHost: 10, Gate: forbids("/no")})
 	s.add("http://a.test/", 0)
 	for _, page := range []string{"no1", "no2", "no3"} {
@@ -308,7 +308,7 @@ func TestBetterURLsWhileTheirHostLoads(t *testing.T) {
 }
 
 // What is put while its host is being activated counts for the budget.
-func TestBudgetOfAHostThatIsBeingRoused(t *testing.T) {
+func TestBudgetOfAHostThatIsBeingActivated(t *testing.T) {
 	s := newStored(t, frontier.Config{MaxHosts: 1, MaxPagesPerHost: 10})
 	s.add("http://a.test/", 0)
 	s.add("http://b.test/", 0)

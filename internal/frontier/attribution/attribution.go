@@ -5,11 +5,12 @@
 // [Host.Begin] derives from this history the [Evidence] for that one request, and [Decide] says what a failure means
 // given that evidence:
 //
-// - The first failure of a URL is attributed to the host, and reported to the limiter. - The URL is requested again
-// when the host has answered another one since. That is an isolated retry, with no other request in flight and after a
-// pause, so that no limit can be the reason. If it fails again, that is the URL's own failure: an attempt is spent, and
-// the host is not slowed. - A failure while the host answers nothing is the host's and spends no attempt, for a day. -
-// If no other URL is left to try, a page that the host has served before is requested again: a control request.
+//   - The first failure of a URL is attributed to the host, and reported to the limiter.
+//   - The URL is requested again when the host has answered another one since. That is an isolated retry, with no other
+//     request in flight and after a pause, so that no limit can be the reason. If it fails again, that is the URL's own
+//     failure: an attempt is spent, and the host is not slowed.
+//   - A failure while the host answers nothing is the host's and spends no attempt, for a day.
+//   - If no other URL is left to try, a page that the host has served before is requested again: a control request.
 //
 // A host where several URLs failed on their own, and none of them was ever answered later, serves some URLs and refuses
 // others. There a failure between two responses is the URL's from the first one on, and no retry is isolated. A host

@@ -128,7 +128,7 @@ func (s *Store) Activate(n int) {
 	s.ask(func(w *writer) error { return w.activate(n) })
 }
 
-// Deactivate makes a host inactive, behind all other inactive hosts. It ignores the instant.
+// Deactivate makes a host inactive, behind all other inactive hosts.
 func (s *Store) Deactivate(host string, _ time.Time) {
 	s.tell(op{kind: opNote, do: func(w *writer) error {
 		h, err := w.hosts.find(host)

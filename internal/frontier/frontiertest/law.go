@@ -1,7 +1,9 @@
+// Package frontiertest checks that a frontier, with or without a store, keeps the rules of frontiers: see [Law].
 package frontiertest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,13 +81,6 @@ func (l *law) begin() {
 	}
 }
 
-func (l *law) take() *frontier.Lease {
-	i := rapid.IntRange(0, len(l.out)-1).Draw(l.T, "which")
-	lease := l.out[i]
-	l.out = append(l.out[:i], l.out[i+1:]...)
-	return lease
-}
-
 func (l *law) step(what int) {
 	switch {
 	case what == 0:
@@ -122,12 +117,6 @@ func (l *law) step(what int) {
 
 func (l *law) host() string { return fmt.Sprintf("h%d.test", rapid.IntRange(0, 5).Draw(l.T, "host")) }
 
-func (l *law) parse(format string, args ...any) canonical.URL {
-	u, err := canonical.Parse(fmt.Sprintf(format, args...))
-	require.NoError(l, err)
-	return u
-}
-
 // add adds URLs as a page might link to them: of one host and one rank.
 func (l *law) add() {
 	host, rank := l.host(), int32(rapid.IntRange(-1, 2).Draw(l.T, "rank"))
@@ -155,8 +144,7 @@ func (l *law) leased(lease *frontier.Lease) {
 	if !l.shared {
 		require.EqualValues(l, len(l.added), l.f.Counts().Known)
 	}
-	l.pacer.take(lease, l.now)
-	l.out = append(l.out, lease)
+	l.run.leased(lease)
 	a := l.added[lease.URL.String()]
 	if lease.Kind == frontier.Robots {
 		require.Nil(l, a)
@@ -259,7 +247,7 @@ func Bound(t *testing.T, backend func(t *rapid.T, most int) Backend) {
 			for _, u := range b.web() {
 				b.find(u)
 			}
-			b.drain(func() { b.visit(0) }, b.leased)
+			b.drain(b.visit, b.leased)
 		}
 		for h := range boundHosts {
 			host := boundHost(h)
@@ -311,10 +299,8 @@ func (b *bound) web() []string {
 }
 
 func (b *bound) find(text string) {
-	u, err := canonical.Parse(text)
-	require.NoError(b, err)
-	it := frontier.Item{URL: u, Rank: int32(len(text) % 2)}
-	if strings.HasPrefix(u.Path(), "/map") {
+	it := frontier.Item{URL: b.parse("%s", text), Rank: int32(len(text) % 2)}
+	if strings.HasPrefix(it.URL.Path(), "/map") {
 		it.Kind = frontier.Sitemap
 	}
 	b.f.Add(b.now, it, b.f.Fingerprint(&it))
@@ -331,7 +317,7 @@ func (b *bound) step(what int, asleep bool) {
 			b.leased(l)
 		}
 	case what == 3 && len(b.out) > 0:
-		b.visit(rapid.IntRange(0, len(b.out)-1).Draw(b.T, "which"))
+		b.visit()
 	case what == 4:
 		b.answer()
 	case what == 5 && asleep && rapid.IntRange(0, 4).Draw(b.T, "restart") == 0:
@@ -339,17 +325,9 @@ func (b *bound) step(what int, asleep bool) {
 	}
 }
 
-func (b *bound) leased(l *frontier.Lease) {
-	if l.Refused == nil {
-		b.pacer.take(l, b.now)
-	}
-	b.out = append(b.out, l)
-}
-
 // visit ends a lease, and checks that no URL is done twice.
-func (b *bound) visit(i int) {
-	l := b.out[i]
-	b.out = append(b.out[:i], b.out[i+1:]...)
+func (b *bound) visit() {
+	l := b.take()
 	if l.Refused == nil {
 		b.f.Release(b.now, l, time.Millisecond, attribution.Outcome{Class: outcome.OK, Status: 200})
 		if l.Kind == frontier.Page {
@@ -381,6 +359,27 @@ func (r *run) begin() {
 	f, err := frontier.New(r.cfg)
 	require.NoError(r, err)
 	r.f, r.out = f, nil
+}
+
+func (r *run) parse(format string, args ...any) canonical.URL {
+	u, err := canonical.Parse(fmt.Sprintf(format, args...))
+	require.NoError(r, err)
+	return u
+}
+
+func (r *run) leased(l *frontier.Lease) {
+	if l.Refused == nil {
+		r.pacer.take(l, r.now)
+	}
+	r.out = append(r.out, l)
+}
+
+// take removes one of the open leases.
+func (r *run) take() *frontier.Lease {
+	i := rapid.IntRange(0, len(r.out)-1).Draw(r.T, "which")
+	l := r.out[i]
+	r.out = slices.Delete(r.out, i, i+1)
+	return l
 }
 
 func (r *run) answer() bool {

@@ -101,7 +101,7 @@ func letIn(t *testing.T, url string, roots *x509.CertPool) {
 	s, err := reach(t, url, roots)
 	require.NoError(t, err, url)
 	put(t, s, "http://a.test/")
-	require.Equal(t, []string{"a.test"}, names(rouse(t, s, 9)))
+	require.Equal(t, []string{"a.test"}, names(activate(t, s, 9)))
 	_, got := load(t, s, "a.test", 9)
 	require.Len(t, got.Items, 1)
 	s.Done("a.test", &got.Items[0], frontier.Visit{})

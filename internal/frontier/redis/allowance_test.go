@@ -134,7 +134,7 @@ func TestBudgetsOfHosts(t *testing.T) {
 	put(t, b, "http://a.test/cal/6", "http://a.test/cal/0", "http://a.test/9")
 	flush(t, b)
 	require.EqualValues(t, 2, a.counts.refused.Load()+b.counts.refused.Load(), "the fifth of a is the last, and one that is known is not refused")
-	require.Equal(t, []string{"a.test"}, names(rouse(t, a, 1)))
+	require.Equal(t, []string{"a.test"}, names(activate(t, a, 1)))
 	a.Deactivate("a.test", time.Time{})
 	flush(t, a)
 	require.NoError(t, a.Close())

@@ -43,7 +43,7 @@ func TestAwait(t *testing.T) {
 	require.Empty(t, told, "nothing is told twice")
 
 	// All that is there is done, but the first process may bring more.
-	rouse(t, s, 1)
+	activate(t, s, 1)
 	_, got := load(t, s, "a.test", 9)
 	require.Len(t, got.Items, 1)
 	s.Done("a.test", &got.Items[0], frontier.Visit{})
@@ -52,10 +52,10 @@ func TestAwait(t *testing.T) {
 	r.until(func() bool { return len(over) > 0 })
 	require.NoError(t, <-over)
 	joiner := r.open(func(c *Config) { c.Join, c.Worker = true, "w2" })
-	require.False(t, rouse(t, joiner, 1).Complete)
+	require.False(t, activate(t, joiner, 1).Complete)
 
 	s.Seeded()
-	r.until(func() bool { return rouse(t, joiner, 1).Complete })
+	r.until(func() bool { return activate(t, joiner, 1).Complete })
 	await(t.Context())
 	r.until(func() bool { return len(over) > 0 })
 	require.ErrorIs(t, <-over, frontier.ErrComplete)

@@ -66,7 +66,7 @@ func BenchmarkStore(b *testing.B) {
 
 func completeAll(b *testing.B, s *Store) {
 	for {
-		a := rouse(b, s, 64)
+		a := activate(b, s, 64)
 		if len(a.Hosts) == 0 {
 			return
 		}

@@ -53,7 +53,7 @@ func TestNoMemory(t *testing.T) {
 		r := realTime(rigOn(t, server.Addr))
 		a := r.open()
 		put(t, a, "http://a.test/1", "http://a.test/2")
-		rouse(t, a, 1)
+		activate(t, a, 1)
 		server.Do(t, "CONFIG", "SET", "maxmemory", "1")
 		put(t, a, "http://a.test/3", "http://b.test/1")
 		flush(t, a)
@@ -72,7 +72,7 @@ func TestNoMemory(t *testing.T) {
 		put(t, a, "http://a.test/3", "http://b.test/1")
 		flush(t, a)
 		require.False(t, a.counts.oom.Load())
-		require.ElementsMatch(t, []string{"a.test", "b.test"}, names(rouse(t, a, 9)))
+		require.ElementsMatch(t, []string{"a.test", "b.test"}, names(activate(t, a, 9)))
 		urls, _ = load(t, a, "a.test", 9)
 		require.Equal(t, []string{"http://a.test/2", "http://a.test/3"}, urls)
 	})
@@ -150,7 +150,7 @@ func TestServerStandsStill(t *testing.T) {
 	var hosts []string
 	require.Eventually(t, func() bool {
 		r.clk.Advance(time.Second)
-		hosts = append(hosts, names(rouse(t, a, 9))...)
+		hosts = append(hosts, names(activate(t, a, 9))...)
 		return slices.Contains(hosts, "a.test") && slices.Contains(hosts, "b.test")
 	}, redistest.Patience, 10*time.Millisecond)
 	require.NoError(t, a.Err())
@@ -407,7 +407,7 @@ func TestCloseWithoutServer(t *testing.T) {
 		r.cfg.Lease = 300 * time.Millisecond
 		a := r.open()
 		put(t, a, "http://a.test/1")
-		rouse(t, a, 1)
+		activate(t, a, 1)
 		server.Stop()
 		if begun {
 			put(t, a, "http://a.test/2")
@@ -436,7 +436,7 @@ func TestCloseAwaitsServer(t *testing.T) {
 	r.cfg.Lease = 300 * time.Millisecond
 	a := r.open()
 	put(t, a, "http://a.test/1")
-	rouse(t, a, 1)
+	activate(t, a, 1)
 	server.Signal(t, syscall.SIGSTOP)
 	put(t, a, "http://b.test/1")
 	closed := make(chan error, 1)

@@ -93,7 +93,7 @@ func next(t testing.TB, s *Store) (a frontier.Answer, news []frontier.Update) {
 	}
 }
 
-func rouse(t testing.TB, s *Store, n int) frontier.Answer {
+func activate(t testing.TB, s *Store, n int) frontier.Answer {
 	t.Helper()
 	s.Activate(n)
 	a, _ := next(t, s)
@@ -121,7 +121,7 @@ func load(t testing.TB, s *Store, host string, n int) (urls []string, a frontier
 func own(t testing.TB, s *Store, n int, urls ...string) frontier.Answer {
 	t.Helper()
 	put(t, s, urls...)
-	rouse(t, s, 1)
+	activate(t, s, 1)
 	_, a := load(t, s, "a.test", n)
 	return a
 }

@@ -144,17 +144,17 @@ func TestHostsAfterAVerdict(t *testing.T) {
 	r.cfg.Lease = idleLease
 	a := r.open()
 	put(t, a, "http://a.test/1")
-	require.Equal(t, []string{"a.test"}, names(rouse(t, a, 1)))
+	require.Equal(t, []string{"a.test"}, names(activate(t, a, 1)))
 	a.Idles(refusing(noon.Add(-time.Hour), 0))
 	beat(t, a)
 	require.NotEmpty(t, a.Verdict(), "nobody else is there")
 	require.NoError(t, a.Close())
 	b := r.open()
-	none := rouse(t, b, 1)
+	none := activate(t, b, 1)
 	require.Empty(t, none.Hosts)
 	require.Equal(t, idleLease, none.Due)
 	r.clk.Advance(idleLease)
-	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
+	require.Equal(t, []string{"a.test"}, names(activate(t, b, 1)))
 }
 
 type refusal struct{}
@@ -183,7 +183,7 @@ func TestIdleness(t *testing.T) {
 	require.True(t, f.Blocked(r.clk.Now()).Unsure)
 	put(t, other, "http://a.test/1")
 	flush(t, other)
-	rouse(t, other, 9)
+	activate(t, other, 9)
 	require.True(t, turn().Idle, "its host is another's")
 	other.Deactivate("a.test", time.Time{})
 	flush(t, other)

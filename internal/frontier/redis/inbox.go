@@ -13,10 +13,10 @@ const (
 	opDone
 	opLearned
 	opSeeded
-	opGive
+	opDeactivate
 	opDraw
 	opLoad
-	opRouse
+	opActivate
 )
 
 // phases says in which order kinds of calls are sent, and by which function: first notes and found URLs, then outcomes,
@@ -26,16 +26,16 @@ var phases = [...]struct {
 	send   func(s *writer, ctx context.Context, ops []op) error
 	single bool // one call at a time
 }{
-	opNote:    {0, (*writer).note, false},
-	opPut:     {1, (*writer).put, false},
-	opSpent:   {2, (*writer).finish, false},
-	opDone:    {2, (*writer).finish, false},
-	opLearned: {2, (*writer).finish, false},
-	opSeeded:  {3, func(s *writer, _ context.Context, _ []op) error { s.member.seeded(); return nil }, false},
-	opGive:    {4, (*writer).give, false},
-	opLoad:    {5, (*writer).load, false},
-	opDraw:    {6, func(s *writer, ctx context.Context, ops []op) error { return s.draw(ctx, ops[0].n) }, true},
-	opRouse:   {7, func(s *writer, ctx context.Context, ops []op) error { return s.acquire(ctx, int(ops[0].n)) }, true},
+	opNote:       {0, (*writer).note, false},
+	opPut:        {1, (*writer).put, false},
+	opSpent:      {2, (*writer).finish, false},
+	opDone:       {2, (*writer).finish, false},
+	opLearned:    {2, (*writer).finish, false},
+	opSeeded:     {3, func(s *writer, _ context.Context, _ []op) error { s.member.seeded(); return nil }, false},
+	opDeactivate: {4, (*writer).give, false},
+	opLoad:       {5, (*writer).load, false},
+	opDraw:       {6, func(s *writer, ctx context.Context, ops []op) error { return s.draw(ctx, ops[0].n) }, true},
+	opActivate:   {7, func(s *writer, ctx context.Context, ops []op) error { return s.acquire(ctx, int(ops[0].n)) }, true},
 }
 
 // op is one call that waits to be sent.
@@ -46,7 +46,7 @@ type op struct {
 	held *held
 	id   int64
 	fp   uint64
-	n    int64  // for opPut: the rank; opGive: milliseconds; opDraw, opLoad, opRouse: how many
+	n    int64  // for opPut: the rank; opDeactivate: milliseconds; opDraw, opLoad, opActivate: how many
 	text string // an item, what was learned, or for opNote the reason
 	seed string // for opPut: the URL of a seed
 

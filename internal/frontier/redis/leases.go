@@ -360,7 +360,7 @@ func (s *leases) lost(hosts ...*held) {
 func (s *leases) returns(wait int64) (ops []op) {
 	s.mu.Lock()
 	for _, h := range s.hosts {
-		ops = append(ops, op{kind: opGive, held: h, n: wait})
+		ops = append(ops, op{kind: opDeactivate, held: h, n: wait})
 	}
 	s.mu.Unlock()
 	for i := range ops {

@@ -57,7 +57,7 @@ func TestSetback(t *testing.T) {
 			require.False(t, known("http://a.test/2"), "it is not")
 			put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 			flush(t, a)
-			rouse(t, a, 1)
+			activate(t, a, 1)
 			urls, _ := load(t, a, "a.test", 9)
 			require.ElementsMatch(t, []string{"http://a.test/1", "http://a.test/2", "http://a.test/3"}, urls)
 			beats = a.counts.heartbeats.Load()
@@ -75,7 +75,7 @@ func TestReturnsThatAreLost(t *testing.T) {
 	server := redistest.Redis.Shared(t)
 	a := r.open()
 	put(t, a, "http://a.test/1", "http://b.test/1")
-	require.Len(t, rouse(t, a, 2).Hosts, 2)
+	require.Len(t, activate(t, a, 2).Hosts, 2)
 	renewed := func() {
 		t.Helper()
 		require.NoError(t, a.renew(t.Context()))
@@ -93,7 +93,7 @@ func TestReturnsThatAreLost(t *testing.T) {
 	renewed()
 	require.Nil(t, tenureOf(a, "b.test"), "of what else it has, it cannot know whether that is true")
 	r.clk.Advance(r.cfg.Lease + time.Millisecond)
-	rouse(t, a, 2)             // which ends the session
+	activate(t, a, 2)          // which ends the session
 	r.clk.Advance(time.Second) // the gap of a host of which nothing is known
-	require.ElementsMatch(t, []string{"a.test", "b.test"}, names(rouse(t, a, 2)))
+	require.ElementsMatch(t, []string{"a.test", "b.test"}, names(activate(t, a, 2)))
 }

@@ -46,7 +46,7 @@ func TestSyncBeforeDone(t *testing.T) {
 	told.Store(2)
 
 	visit(a, &got.Items[2])
-	rouse(t, a, 1) // its answer says whether all is done
+	activate(t, a, 1) // its answer says whether all is done
 	require.EqualValues(t, 3, done())
 	require.EqualValues(t, 2, syncs.Load())
 	told.Store(3)
@@ -56,7 +56,7 @@ func TestSyncBeforeDone(t *testing.T) {
 	flush(t, a)
 	require.EqualValues(t, 4, done(), "or it would be too late")
 	told.Store(4)
-	require.Equal(t, []string{"a.test"}, names(rouse(t, a, 1)))
+	require.Equal(t, []string{"a.test"}, names(activate(t, a, 1)))
 	require.EqualValues(t, 3, syncs.Load(), "there was nothing to sync for")
 
 	_, got = load(t, a, "a.test", 9)

@@ -60,7 +60,7 @@ func TestFirstBeat(t *testing.T) {
 	r.cfg.Lease = time.Minute
 	s := r.open()
 	put(t, s, "http://a.test/")
-	require.Len(t, rouse(t, s, 1).Hosts, 1)
+	require.Len(t, activate(t, s, 1).Hosts, 1)
 	doing := func() Worker {
 		st := r.status()
 		return st.Workers[0]
@@ -81,7 +81,7 @@ func TestFigures(t *testing.T) {
 	r.open(func(c *Config) { c.Worker = "w2" })
 	put(t, a, "http://a.test/1", "http://a.test/2", "http://b.test/")
 	flush(t, a)
-	rouse(t, a, 9)
+	activate(t, a, 9)
 	load(t, a, "a.test", 1)
 	r.clk.BlockUntil(4) // both have a first heartbeat, and look for the end of their leases
 	r.clk.Advance(firstBeat)

@@ -220,14 +220,14 @@ func (s *Store) Load(host string, _ frontier.Place, n int) {
 }
 
 // Activate requests hosts that belong to nobody.
-func (s *Store) Activate(n int) { s.tell(op{kind: opRouse, n: int64(n)}) }
+func (s *Store) Activate(n int) { s.tell(op{kind: opActivate, n: int64(n)}) }
 
 // Deactivate gives a host back, not to be acquired before an instant.
 func (s *Store) Deactivate(host string, notBefore time.Time) {
 	if h := s.find(host); h != nil && s.give(h) {
 		s.counts.given.Add(1)
 		wait := max(0, notBefore.Sub(s.cfg.Clock.Now()))
-		s.tell(op{kind: opGive, held: h, n: int64((wait + time.Millisecond - 1) / time.Millisecond), text: s.memory(h)})
+		s.tell(op{kind: opDeactivate, held: h, n: int64((wait + time.Millisecond - 1) / time.Millisecond), text: s.memory(h)})
 	}
 }
 

@@ -19,7 +19,7 @@ func TestFromOneToAnother(t *testing.T) {
 	put(t, a, "http://a.test/1", "http://a.test/2", "http://b.test/1", "http://a.test/1")
 	flush(t, a)
 	put(t, b, "http://a.test/2", "http://a.test/3")
-	got := rouse(t, b, 10)
+	got := activate(t, b, 10)
 	require.Equal(t, []string{"a.test", "b.test"}, names(got))
 	require.Equal(t, 3, got.Hosts[0].Queued)
 	require.Equal(t, 3, got.Hosts[0].Pages)
@@ -29,7 +29,7 @@ func TestFromOneToAnother(t *testing.T) {
 	require.Equal(t, 1, first.Left)
 	require.Less(t, first.Items[0].ID, first.Items[1].ID)
 
-	none := rouse(t, a, 10)
+	none := activate(t, a, 10)
 	require.Empty(t, none.Hosts)
 	require.False(t, none.Complete)
 	urls, _ = load(t, a, "a.test", 2)
@@ -37,7 +37,7 @@ func TestFromOneToAnother(t *testing.T) {
 
 	visit(b, &first.Items[0])
 	b.Deactivate("a.test", time.Time{})
-	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 10)))
+	require.Equal(t, []string{"a.test"}, names(activate(t, b, 10)))
 	urls, again := load(t, b, "a.test", 9)
 	require.Equal(t, []string{"http://a.test/2", "http://a.test/3"}, urls)
 	require.Equal(t, first.Items[1].ID, again.Items[0].ID)
@@ -48,19 +48,19 @@ func TestComplete(t *testing.T) {
 	r := newRig(t)
 	a, b := r.open(), r.open()
 	put(t, a, "http://a.test/1")
-	rouse(t, a, 1)
-	require.False(t, rouse(t, b, 1).Complete)
+	activate(t, a, 1)
+	require.False(t, activate(t, b, 1).Complete)
 	_, got := load(t, a, "a.test", 1)
 	put(t, a, "http://b.test/1") // found on it, and told first
 	visit(a, &got.Items[0])
 	flush(t, a)
-	require.Equal(t, []string{"b.test"}, names(rouse(t, b, 1)))
-	require.False(t, rouse(t, a, 1).Complete)
+	require.Equal(t, []string{"b.test"}, names(activate(t, b, 1)))
+	require.False(t, activate(t, a, 1).Complete)
 	_, got = load(t, b, "b.test", 1)
 	visit(b, &got.Items[0])
 	flush(t, b)
-	require.True(t, rouse(t, a, 1).Complete)
-	require.True(t, rouse(t, b, 1).Complete)
+	require.True(t, activate(t, a, 1).Complete)
+	require.True(t, activate(t, b, 1).Complete)
 }
 
 // A process dies: what it had goes to another when its lease has ended and the pause is over
@@ -78,7 +78,7 @@ func TestDeath(t *testing.T) {
 	})
 	b := r.open(func(c *Config) { c.Recall = func(m ratelimit.HostMemory) { recalled = append(recalled, m) } })
 	put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3")
-	require.Equal(t, []string{"a.test"}, names(rouse(t, a, 1)))
+	require.Equal(t, []string{"a.test"}, names(activate(t, a, 1)))
 	_, got := load(t, a, "a.test", 2)
 	visit(a, &got.Items[0])
 	learn(a, "a.test")
@@ -87,15 +87,15 @@ func TestDeath(t *testing.T) {
 
 	// Only b's own leases are renewed when its clock is moved, and it has none.
 	r.clk.Advance(r.cfg.Lease - time.Millisecond)
-	require.Empty(t, rouse(t, b, 1).Hosts, "before the lease has ended")
+	require.Empty(t, activate(t, b, 1).Hosts, "before the lease has ended")
 	r.clk.Advance(2 * time.Millisecond)
-	none := rouse(t, b, 1)
+	none := activate(t, b, 1)
 	require.Empty(t, none.Hosts, "the host was asked until just now, perhaps, and every two seconds")
 	require.Equal(t, 2*time.Second-time.Millisecond, none.Next)
 	r.clk.Advance(none.Next - time.Millisecond)
-	require.Empty(t, rouse(t, b, 1).Hosts)
+	require.Empty(t, activate(t, b, 1).Hosts)
 	r.clk.Advance(time.Millisecond)
-	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
+	require.Equal(t, []string{"a.test"}, names(activate(t, b, 1)))
 	urls, _ := load(t, b, "a.test", 9)
 	require.Equal(t, []string{"http://a.test/2", "http://a.test/3"}, urls)
 	require.Len(t, recalled, 1)
@@ -113,15 +113,15 @@ func TestDeathInARetryAfter(t *testing.T) {
 	}))
 	b := r.open()
 	put(t, a, "http://a.test/1")
-	rouse(t, a, 1)
+	activate(t, a, 1)
 	learn(a, "a.test")
 	flush(t, a)
 	die(a)
 	r.clk.Advance(time.Minute - time.Millisecond)
-	rouse(t, b, 1) // takes it back
-	require.Empty(t, rouse(t, b, 1).Hosts)
+	activate(t, b, 1) // takes it back
+	require.Empty(t, activate(t, b, 1).Hosts)
 	r.clk.Advance(time.Millisecond)
-	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
+	require.Equal(t, []string{"a.test"}, names(activate(t, b, 1)))
 }
 
 // The gap to the next holder is counted from the end of a request, as it may have reached its
@@ -135,14 +135,14 @@ func TestGapFromTheEndOfARequest(t *testing.T) {
 		func(it *frontier.Item) { a.Done(it.URL.Host(), it, frontier.Visit{}) },
 		func(it *frontier.Item) { a.Spent(it.URL.Host(), it) },
 	} {
-		require.Len(t, rouse(t, a, 1).Hosts, 1)
+		require.Len(t, activate(t, a, 1).Hosts, 1)
 		_, got := load(t, a, "a.test", 1)
 		r.clk.Advance(3 * time.Second) // until it is answered
 		over(&got.Items[0])
 		r.clk.Advance(400 * time.Millisecond)
 		a.Deactivate("a.test", time.Time{})
 		flush(t, a)
-		none := rouse(t, b, 1)
+		none := activate(t, b, 1)
 		require.Empty(t, none.Hosts)
 		require.Equal(t, 600*time.Millisecond, none.Next)
 		r.clk.Advance(none.Next)
@@ -172,22 +172,22 @@ func TestGapWithoutARate(t *testing.T) {
 			a := r.open(remembers(1500*time.Millisecond+1, func() ratelimit.HostMemory { return ratelimit.HostMemory{LastUsed: r.clk.Now()} }))
 			b := r.open()
 			put(t, a, "http://a.test/1")
-			rouse(t, a, 1)
+			activate(t, a, 1)
 			learn(a, "a.test")
 			flush(t, a)
-			wait := rouse(t, b, 1).Next
+			wait := activate(t, b, 1).Next
 			require.Equal(t, r.cfg.Lease+time.Millisecond, wait, "when the session of a ends, if it does")
 			end(a)
 			if name == "died" {
 				r.clk.Advance(wait)
 			}
-			none := rouse(t, b, 1)
+			none := activate(t, b, 1)
 			require.Empty(t, none.Hosts)
 			require.InDelta(t, 1501*time.Millisecond, none.Next, float64(2*time.Millisecond))
 			r.clk.Advance(none.Next - time.Millisecond)
-			require.Empty(t, rouse(t, b, 1).Hosts)
+			require.Empty(t, activate(t, b, 1).Hosts)
 			r.clk.Advance(time.Millisecond)
-			require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
+			require.Equal(t, []string{"a.test"}, names(activate(t, b, 1)))
 		})
 	}
 }
@@ -197,14 +197,14 @@ func TestGive(t *testing.T) {
 	r := newRig(t)
 	a, b := r.open(), r.open()
 	put(t, a, "http://a.test/1")
-	rouse(t, a, 1)
+	activate(t, a, 1)
 	load(t, a, "a.test", 1)
 	a.Deactivate("a.test", noon.Add(1500*time.Millisecond))
 	require.Nil(t, tenureOf(a, "a.test"))
 	flush(t, a)
-	require.Equal(t, 1500*time.Millisecond, rouse(t, b, 1).Next)
+	require.Equal(t, 1500*time.Millisecond, activate(t, b, 1).Next)
 	r.clk.Advance(1500 * time.Millisecond)
-	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
+	require.Equal(t, []string{"a.test"}, names(activate(t, b, 1)))
 	require.Zero(t, a.Figures().Loaded)
 }
 
@@ -216,9 +216,9 @@ func TestStaleToken(t *testing.T) {
 	// The server's clock alone goes on.
 	server := noon.Add(r.cfg.Lease + time.Millisecond)
 	b.cfg.now = func() int64 { return server.UnixMilli() }
-	rouse(t, b, 1)
+	activate(t, b, 1)
 	server = server.Add(time.Second)
-	require.Equal(t, []string{"a.test"}, names(rouse(t, b, 1)))
+	require.Equal(t, []string{"a.test"}, names(activate(t, b, 1)))
 
 	visit(a, &got.Items[0])
 	a.Spent(got.Items[1].URL.Host(), &got.Items[1])
@@ -230,11 +230,11 @@ func TestStaleToken(t *testing.T) {
 	require.Equal(t, []string{"http://a.test/1", "http://a.test/2"}, urls)
 
 	put(t, a, "http://b.test/")
-	rouse(t, a, 1)
+	activate(t, a, 1)
 	a.Load("b.test", frontier.Place{}, 1)
 	next(t, a)
 	server = server.Add(time.Hour)
-	require.Equal(t, []string{"b.test"}, names(rouse(t, b, 9)))
+	require.Equal(t, []string{"b.test"}, names(activate(t, b, 9)))
 	urls, _ = load(t, a, "b.test", 1)
 	require.Empty(t, urls)
 	require.Nil(t, a.find("b.test"), "and it is lost")
@@ -246,7 +246,7 @@ func TestLapse(t *testing.T) {
 	r := newRig(t)
 	a := r.open()
 	put(t, a, "http://a.test/1")
-	rouse(t, a, 1)
+	activate(t, a, 1)
 	held := tenureOf(a, "a.test")
 	require.False(t, held.Over(noon.Add(r.cfg.Lease*3/4-1)))
 	require.True(t, held.Over(noon.Add(r.cfg.Lease*3/4)))
@@ -274,14 +274,14 @@ func TestRenewal(t *testing.T) {
 	r := newRig(t)
 	a, b := r.open(), r.open()
 	put(t, a, "http://a.test/1")
-	rouse(t, a, 1)
+	activate(t, a, 1)
 	for range 10 {
 		end := r.clk.Now().Add(r.cfg.Lease * 3 / 4)
 		r.clk.BlockUntil(4) // both wait to renew, and look for the end of their leases
 		r.clk.Advance(r.cfg.Lease / 3)
 		require.Eventually(t, func() bool { return !tenureOf(a, "a.test").Over(end) }, redistest.Patience, time.Millisecond)
 	}
-	require.Empty(t, rouse(t, b, 1).Hosts)
+	require.Empty(t, activate(t, b, 1).Hosts)
 	require.NoError(t, tenureOf(a, "a.test").Err())
 }
 
@@ -290,11 +290,11 @@ func TestCloseGivesBack(t *testing.T) {
 	r := newRig(t)
 	a, b := r.open(), r.open()
 	put(t, a, "http://a.test/1", "http://b.test/1")
-	rouse(t, a, 2)
+	activate(t, a, 2)
 	load(t, a, "a.test", 1)
 	require.NoError(t, a.Close())
 	require.NoError(t, a.Close())
-	require.ElementsMatch(t, []string{"a.test", "b.test"}, names(rouse(t, b, 9)))
+	require.ElementsMatch(t, []string{"a.test", "b.test"}, names(activate(t, b, 9)))
 	st := r.status()
 	require.Len(t, st.Workers, 1)
 	require.EqualValues(t, 2, st.Owned)
@@ -305,8 +305,8 @@ func TestWanted(t *testing.T) {
 	r := newRig(t)
 	a, b := r.open(), r.open()
 	put(t, a, "http://a.test/1", "http://b.test/1")
-	require.Len(t, rouse(t, a, 2).Hosts, 2)
-	require.Empty(t, rouse(t, b, 1).Hosts)
+	require.Len(t, activate(t, a, 2).Hosts, 2)
+	require.Empty(t, activate(t, b, 1).Hosts)
 	poorest := -1
 	wanted := func() []string {
 		a.Load("a.test", frontier.Place{}, 1)
@@ -321,25 +321,25 @@ func TestWanted(t *testing.T) {
 	require.Zero(t, poorest)
 	c := r.open()
 	put(t, c, "http://c.test/1")
-	require.Equal(t, []string{"c.test"}, names(rouse(t, c, 1)))
-	require.Empty(t, rouse(t, c, 1).Hosts)
+	require.Equal(t, []string{"c.test"}, names(activate(t, c, 1)))
+	require.Empty(t, activate(t, c, 1).Hosts)
 	require.NotEmpty(t, wanted())
 	require.Zero(t, poorest, "of two it is who has fewer")
 	for _, has := range []int{0, 1} { // who had none has not said so for long, though the other still asks
 		r.clk.Advance(2600 * time.Millisecond)
-		require.Empty(t, rouse(t, c, 1).Hosts)
+		require.Empty(t, activate(t, c, 1).Hosts)
 		require.NotEmpty(t, wanted())
 		require.Equal(t, has, poorest)
 	}
 	r.clk.Advance(6 * time.Second)
 	require.Empty(t, wanted(), "nobody has said so again")
-	require.Empty(t, rouse(t, c, 1).Hosts)
+	require.Empty(t, activate(t, c, 1).Hosts)
 	require.NotEmpty(t, wanted())
 	require.Equal(t, 1, poorest)
 	a.Deactivate("b.test", time.Time{})
 	flush(t, a)
 	require.Empty(t, wanted())
-	require.Equal(t, []string{"b.test"}, names(rouse(t, b, 1)))
+	require.Equal(t, []string{"b.test"}, names(activate(t, b, 1)))
 }
 
 // The owner of a host hears of URLs that others find for it.
@@ -347,7 +347,7 @@ func TestOthersFindURLs(t *testing.T) {
 	r := newRig(t)
 	a, b := r.open(), r.open()
 	put(t, a, "http://a.test/1")
-	rouse(t, a, 1)
+	activate(t, a, 1)
 	load(t, a, "a.test", 9)
 	put(t, b, "http://a.test/2")
 	flush(t, b)
@@ -370,7 +370,7 @@ func TestRanks(t *testing.T) {
 		it.Rank = rank
 		a.Put("a.test", it, it.URL.Fingerprint(7), true)
 	}
-	rouse(t, a, 1)
+	activate(t, a, 1)
 	urls, got := load(t, a, "a.test", 5)
 	require.Equal(t, []string{"http://a.test/e", "http://a.test/b", "http://a.test/d", "http://a.test/a", "http://a.test/c"}, urls)
 	require.Equal(t, 1, got.Left)
@@ -380,7 +380,7 @@ func TestRanks(t *testing.T) {
 		it.Rank = int32(i * 7 % 200)
 		a.Put("b.test", it, it.URL.Fingerprint(7), true)
 	}
-	rouse(t, a, 1)
+	activate(t, a, 1)
 	urls, got = load(t, a, "b.test", 256)
 	require.Len(t, urls, 200)
 	require.Zero(t, got.Left)
@@ -400,7 +400,7 @@ func TestBoundCountsPages(t *testing.T) {
 	flush(t, a)
 	require.EqualValues(t, 1, a.counts.refused.Load())
 	third := item(t, "http://a.test/3").URL.Fingerprint(a.Key())
-	require.Equal(t, 5, rouse(t, a, 1).Hosts[0].Pages, "all that is known")
+	require.Equal(t, 5, activate(t, a, 1).Hosts[0].Pages, "all that is known")
 	urls, got := load(t, a, "a.test", 9)
 	require.Len(t, urls, 5)
 	done := func(i int, refused bool) {
@@ -431,7 +431,7 @@ func TestSpent(t *testing.T) {
 	a.Spent(it.URL.Host(), &it)
 	a.Deactivate("a.test", time.Time{})
 	flush(t, a)
-	rouse(t, b, 1)
+	activate(t, b, 1)
 	_, got = load(t, b, "a.test", 1)
 	require.Equal(t, it, got.Items[0])
 }

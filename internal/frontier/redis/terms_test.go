@@ -122,7 +122,7 @@ func TestPurge(t *testing.T) {
 	<-a.Failed()
 	require.ErrorIs(t, a.Err(), ErrNoJob)
 	require.True(t, errors.Is(a.Close(), ErrNoJob))
-	require.Equal(t, []string{"a.test"}, names(rouse(t, other, 1)))
+	require.Equal(t, []string{"a.test"}, names(activate(t, other, 1)))
 }
 
 // A job of which what is stored cannot be read says so, and can be purged as well.

@@ -34,7 +34,7 @@ func TestNotes(t *testing.T) {
 			visitOne(t, a, c.a)
 			visitOne(t, b, c.b)
 			for _, s := range []*Store{a, b, r.open()} {
-				require.True(t, rouse(t, s, 1).Complete)
+				require.True(t, activate(t, s, 1).Complete)
 				require.Equal(t, c.unvisited, s.Unvisited())
 				require.Equal(t, c.unanswered, s.Unanswered())
 			}
@@ -51,7 +51,7 @@ func TestNotedBeforeDone(t *testing.T) {
 	s := r.open()
 	put(t, s, "http://a.test/1")
 	flush(t, s)
-	rouse(t, s, 1)
+	activate(t, s, 1)
 	_, got := load(t, s, "a.test", 1)
 	ops := []op{{kind: opDone, held: s.find("a.test"), id: got.Items[0].ID}, {kind: opNote, answered: true, visited: true}}
 	require.NoError(t, s.writer.send(t.Context(), ops))
@@ -61,7 +61,7 @@ func TestNotedBeforeDone(t *testing.T) {
 
 func visitOne(t *testing.T, s *Store, note func(*Store)) {
 	t.Helper()
-	hosts := names(rouse(t, s, 1))
+	hosts := names(activate(t, s, 1))
 	require.Len(t, hosts, 1)
 	_, got := load(t, s, hosts[0], 9)
 	note(s)

@@ -72,7 +72,7 @@ func (s *writer) settle(ops []op, now bool) (rest []op, wait time.Duration, err 
 			s.unsettled = append(s.unsettled, o)
 			continue
 		}
-		now = now || o.kind == opGive || o.kind == opRouse
+		now = now || o.kind == opDeactivate || o.kind == opActivate
 		rest = append(rest, o)
 	}
 	if len(s.unsettled) == 0 {

@@ -166,11 +166,14 @@ func (w *Writer) Write(r *record.Record) error {
 		return w.err
 	}
 	before := len(w.buf)
-	w.buf = w.append(w.buf, r)
-	if len(w.buf) > before {
-		w.pending++
+	if w.buf = w.append(w.buf, r); len(w.buf) == before {
+		return nil
 	}
-	if len(w.buf) < flushSize {
+	return w.added()
+}
+
+func (w *Writer) added() error {
+	if w.pending++; len(w.buf) < flushSize {
 		return nil
 	}
 	return w.Flush()
@@ -182,10 +185,7 @@ func (w *Writer) WriteLine(line []byte) error {
 		return w.err
 	}
 	w.buf = append(w.buf, line...)
-	if w.pending++; len(w.buf) < flushSize {
-		return nil
-	}
-	return w.Flush()
+	return w.added()
 }
 
 // Flush writes the buffered records to the destination, in one call.
