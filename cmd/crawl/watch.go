@@ -192,9 +192,9 @@ func (r *watchRun) outputs(w *watch.Watch, term *cli.Terminal) (*watch.Outputs, 
 	out := w.NewOutputs()
 	var err error
 	if r.output != "" && r.output != sink.Stdout {
-		err = out.Lines(r.output, nil)
+		err = out.Lines(r.output)
 	} else if r.webhook == "" && r.rss == "" {
-		err = out.Lines("", term.Beside(r.Out))
+		err = out.Stream(term.Beside(r.Out))
 	}
 	if err == nil && r.webhook != "" {
 		err = out.Webhook(r.webhook, r.secret)

@@ -84,15 +84,6 @@ func TestTellIsInterrupted(t *testing.T) {
 	require.Len(t, told, pages)
 }
 
-// However many pages change at a place, a few of them are kept.
-func TestTally(t *testing.T) {
-	var sum tally
-	for page := range int64(1000) {
-		sum.add(page)
-	}
-	require.Equal(t, tally{n: 1000, pages: []int64{0, 1, 2, 3, 4}}, sum)
-}
-
 // What a killed round has held is told as it was read, although the next run compares another part of the pages.
 func TestHeldBeforeAnotherSelect(t *testing.T) {
 	dir, clk := t.TempDir(), clocktest.NewFake(begin)
@@ -104,7 +95,7 @@ func TestHeldBeforeAnotherSelect(t *testing.T) {
 	require.NoError(t, err)
 	opened.clock = clk
 	w.Watch, w.out = opened, opened.NewOutputs()
-	require.NoError(t, w.out.Lines(w.file, nil))
+	require.NoError(t, w.out.Lines(w.file))
 	defer w.end()
 	counts, _ := w.round(time.Hour)
 	require.Zero(t, counts.Changed)

@@ -70,11 +70,12 @@ func (e *entry) conditional() bool {
 type host struct {
 	Prior   plan.Prior  `json:"prior"`
 	Trust   plan.Trust  `json:"trust"`
-	Factor  float64     `json:"factor"`  // of the price; see plan.Correct
-	Planned int64       `json:"planned"` // when Factor was corrected last, in seconds since 1970
-	Spent   [25]int32   `json:"spent"`   // requests per hour: those of a day and of a part of one more hour
-	Hour    int64       `json:"hour"`    // the latest hour in Spent, in hours since 1970
-	Places  []seenPlace `json:"places,omitempty"`
+	Factor  float64     `json:"factor"`           // of the price; see plan.Correct
+	Planned int64       `json:"planned"`          // when Factor was corrected last, in seconds since 1970
+	Spent   [25]int32   `json:"spent"`            // requests per hour: those of a day and of a part of one more hour
+	Hour    int64       `json:"hour"`             // the latest hour in Spent, in hours since 1970
+	Places  []seenPlace `json:"places,omitempty"` // in states of earlier versions; see store.places
+	name    string
 	entries []*entry
 	pending int  // URLs of the current crawl that are not yet requested
 	asked   bool // requested since it was last saved
@@ -121,7 +122,7 @@ func (h *host) left(given int, now time.Time) int {
 func (w *Watch) hostOf(name string) *host {
 	h := w.hosts[name]
 	if h == nil {
-		h = &host{Prior: plan.DefaultPrior, Factor: 1}
+		h = &host{name: name, Prior: plan.DefaultPrior, Factor: 1}
 		w.hosts[name] = h
 	}
 	return h

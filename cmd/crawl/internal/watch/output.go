@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"html"
 	"io"
@@ -13,14 +14,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
-	"text/template"
+	"syscall"
 	"time"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 const (
@@ -54,14 +55,31 @@ type Outputs struct {
 	retry   time.Duration // the pause before the second of the final tries
 }
 
-// Lines adds an output that writes changes as lines of JSON: to stream if that is not nil, or else to the end of a
-// file.
-func (o *Outputs) Lines(path string, stream io.Writer) error {
-	if stream != nil {
-		return o.add(&output{name: "stdout", send: func(_ context.Context, list []numbered) (int, error) {
-			return write(stream, "standard output", jsonLines(list), len(list))
-		}})
-	}
+// Stream adds an output that writes changes as lines of JSON.
+func (o *Outputs) Stream(w io.Writer) error { return o.add(lines("stdout", "standard output", w)) }
+
+// lines returns an output that writes whole lines of JSON.
+func lines(key, name string, to io.Writer) *output {
+	return &output{name: key, send: func(_ context.Context, list []numbered) (int, error) {
+		var b bytes.Buffer
+		for _, c := range list {
+			b.WriteString(c.text + "\n")
+		}
+		_, err := to.Write(b.Bytes())
+		if f, ok := to.(*os.File); ok && err == nil {
+			if err = f.Sync(); errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // a pipe or a device
+				err = nil
+			}
+		}
+		if err != nil {
+			return 0, cli.Write(name, err)
+		}
+		return len(list), nil
+	}}
+}
+
+// Lines adds an output that adds changes to a file as lines of JSON.
+func (o *Outputs) Lines(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644) // others may append to the file too
 	if err != nil {
 		return cli.Open("--output", err)
@@ -71,7 +89,7 @@ func (o *Outputs) Lines(path string, stream io.Writer) error {
 	if err != nil {
 		return cli.Open("--output", err)
 	}
-	to := &output{name: "file:" + absolute}
+	to := lines("file:"+absolute, "--output "+path, f)
 	if err := o.add(to); err != nil {
 		return err
 	}
@@ -80,24 +98,12 @@ func (o *Outputs) Lines(path string, stream io.Writer) error {
 		return cli.Open("--output", err)
 	}
 	if !info.Mode().IsRegular() {
-		to.send = func(_ context.Context, list []numbered) (int, error) {
-			return write(f, "--output "+path, jsonLines(list), len(list))
-		}
 		return nil
 	}
-	to.send = func(_ context.Context, list []numbered) (int, error) {
-		n, err := write(f, "--output "+path, jsonLines(list), len(list))
-		if err == nil {
-			err = f.Sync()
-		}
-		return n, err
-	}
-	at, err := o.lastIn(f, to.at)
-	if err != nil {
+	if to.at, err = o.lastIn(f, to.at); err != nil {
 		return cli.Write("--output", err)
 	}
-	to.at = at // not by commit alone, which would remove changes that outputs yet to be opened have not received
-	return o.commit(to, at)
+	return o.commit(to, to.at) // removes no changes, which outputs yet to be opened may not have received
 }
 
 // lastIn returns the number of the last change in a file, or at, the last one known to be there, if that is greater. A
@@ -146,102 +152,81 @@ func (o *Outputs) lastIn(f *os.File, at int64) (int64, error) {
 	return at, nil
 }
 
-// write writes whole lines, which hold that many changes.
-func write(w io.Writer, name string, text []byte, changes int) (int, error) {
-	if _, err := w.Write(text); err != nil {
-		return 0, cli.Write(name, err)
-	}
-	return changes, nil
-}
-
-func jsonLines(list []numbered) []byte {
-	var b bytes.Buffer
-	for _, c := range list {
-		b.WriteString(c.text)
-		b.WriteByte('\n')
-	}
-	return b.Bytes()
-}
-
 // Feed adds an output that keeps the last changes in an RSS file.
 func (o *Outputs) Feed(path string) error {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return cli.Open("--rss", err)
 	}
-	to := &output{name: "rss:" + absolute}
-	to.send = func(_ context.Context, list []numbered) (int, error) {
-		last := list[len(list)-1].n
+	dir, err := filepath.Abs(o.w.o.Dir)
+	if err != nil {
+		return cli.Open("--rss", err)
+	}
+	put := func(list []numbered) error {
+		if err := atomicfile.Replace(path, 0o644, func(w io.Writer) error { return writeFeed(w, filepath.Base(dir), list) }); err != nil {
+			return cli.Write("--rss", err)
+		}
+		return nil
+	}
+	to := &output{name: "rss:" + absolute, send: func(_ context.Context, list []numbered) (int, error) {
 		o.w.mu.Lock()
-		all, err := o.w.store.changesAfter(max(0, last-inFeed), inFeed)
+		all, err := o.w.store.changesAfter(max(0, list[len(list)-1].n-inFeed), inFeed)
 		o.w.mu.Unlock()
 		if err == nil {
-			err = atomicfile.Replace(path, 0o644, func(w io.Writer) error { return writeFeed(w, o.w.o.Dir, all) })
+			err = put(all)
 		}
-		if err != nil {
-			return 0, cli.Write("--rss", err)
-		}
-		return len(list), nil
-	}
+		return len(list), err
+	}}
 	if err := o.add(to); err != nil {
 		return err
 	}
 	if _, err := os.Stat(path); err == nil {
 		return nil
 	}
-	if err := atomicfile.Replace(path, 0o644, func(w io.Writer) error { return writeFeed(w, o.w.o.Dir, nil) }); err != nil {
-		return cli.Write("--rss", err)
-	}
-	return nil
+	return put(nil)
 }
 
-// feedText is the template of an RSS 2.0 file.
-var feedText = template.Must(template.New("").Funcs(template.FuncMap{"xml": html.EscapeString}).Parse(`<?xml version="1.0" encoding="UTF-8"?>
-<rss version="2.0">
-<channel>
-<title>{{xml .Title}}</title>
-<link>{{xml .Link}}</link>
-<description>What crawl watch has found</description>
-{{- range .Changes}}
-<item>
-<title>{{.Change}}: {{xml (or .Title .URL)}}</title>
-<link>{{xml .URL}}</link>
-<pubDate>{{.Time.Format "Mon, 02 Jan 2006 15:04:05 -0700"}}</pubDate>
-<guid isPermaLink="false">{{xml .ID}}</guid>
-{{- if .Diff}}
-<description>{{xml (printf "<pre>%s</pre>" (xml .Diff))}}</description>
-{{- end}}
-</item>
-{{- end}}
-</channel>
-</rss>
-`))
+// rss is an RSS 2.0 file.
+type rss struct {
+	XMLName     xml.Name  `xml:"rss"`
+	Version     string    `xml:"version,attr"`
+	Title       string    `xml:"channel>title"`
+	Link        string    `xml:"channel>link"`
+	Description string    `xml:"channel>description"`
+	Items       []rssItem `xml:"channel>item"`
+}
+
+type rssItem struct {
+	Title       string `xml:"title"`
+	Link        string `xml:"link"`
+	Date        string `xml:"pubDate"`
+	ID          rssID  `xml:"guid"`
+	Description string `xml:"description,omitempty"` // HTML
+}
+
+type rssID struct {
+	IsURL bool   `xml:"isPermaLink,attr"`
+	ID    string `xml:",chardata"`
+}
 
 // writeFeed writes changes as RSS, the last one first.
 func writeFeed(w io.Writer, name string, list []numbered) error {
-	feed := struct {
-		Title, Link string
-		Changes     []Change
-	}{Title: "Changes of " + filepath.Base(name)}
+	feed := rss{Version: "2.0", Title: "Changes of " + name, Description: "What crawl watch has found"}
 	for _, one := range slices.Backward(list) {
 		var c Change
 		if err := json.Unmarshal([]byte(one.text), &c); err != nil {
 			return err
 		}
-		c.Title, c.Diff = noControls(c.Title), noControls(c.Diff)
-		feed.Link, feed.Changes = cmp.Or(feed.Link, c.URL), append(feed.Changes, c)
-	}
-	return feedText.Execute(w, feed)
-}
-
-// noControls removes characters that XML does not allow.
-func noControls(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0xFFFE || r == 0xFFFF {
-			return -1
+		item := rssItem{Title: c.Change + ": " + cmp.Or(c.Title, c.URL), Link: c.URL, Date: c.Time.Format(time.RFC1123Z), ID: rssID{ID: c.ID}}
+		if c.Diff != "" {
+			item.Description = "<pre>" + html.EscapeString(c.Diff) + "</pre>"
 		}
-		return r
-	}, strings.ToValidUTF8(s, "\uFFFD"))
+		feed.Link, feed.Items = cmp.Or(feed.Link, c.URL), append(feed.Items, item)
+	}
+	_, _ = io.WriteString(w, xml.Header) // the encoder would fail too
+	to := xml.NewEncoder(w)
+	to.Indent("", " ")
+	return to.Encode(feed)
 }
 
 // NewOutputs returns an empty Outputs of the watch.
@@ -249,22 +234,30 @@ func (w *Watch) NewOutputs() *Outputs {
 	return &Outputs{w: w, retry: firstRetry}
 }
 
-// add adds an output and loads its position. A new output receives the changes from now on.
+// add adds an output and loads its position. A new output receives the changes from now on. The column bytes has what
+// output.wait says.
 func (o *Outputs) add(to *output) error {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
-	var known bool
-	var err error
-	if to.at, to.wait, known, err = o.w.store.sink(to.name); err == nil && !known {
+	o.outputs = append(o.outputs, to)
+	known := false
+	err := o.w.store.db.Each(`SELECT change, bytes FROM sinks WHERE name = ?`, func(q *sqlitedb.Stmt) error {
+		to.at, to.wait, known = q.ColumnInt(0), q.ColumnInt(1), true
+		return nil
+	}, to.name)
+	if err == nil && !known {
 		if to.at, err = o.w.store.newest(); err == nil {
-			err = o.w.store.setSink(to.name, to.at, 0)
+			err = o.save(to)
 		}
 	}
-	o.outputs = append(o.outputs, to)
 	if err != nil {
 		return cli.IO(err)
 	}
 	return nil
+}
+
+func (o *Outputs) save(to *output) error {
+	return o.w.store.run(`INSERT OR REPLACE INTO sinks VALUES (?, ?, ?)`, to.name, to.at, to.wait)
 }
 
 // commit records the position of an output. It removes the changes that all outputs have received, except the last
@@ -277,9 +270,9 @@ func (o *Outputs) commit(to *output, at int64) error {
 	for _, other := range o.outputs {
 		at = min(at, other.at)
 	}
-	err := o.w.store.setSink(to.name, to.at, to.wait)
+	err := o.save(to)
 	if err == nil && moved {
-		err = o.w.store.prune(at - inFeed)
+		err = o.w.store.run(`DELETE FROM changes WHERE id <= ?`, at-inFeed)
 	}
 	if err != nil {
 		return cli.IO(err)

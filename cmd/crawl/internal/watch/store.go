@@ -20,8 +20,6 @@ import (
 type store struct {
 	db      *sqlitedb.DB
 	deflate *flate.Writer
-
-	putHeld, delHeld, getHeld, putURL, delText, putText, getText, putHost, putChange, after, putSink *sqlitedb.Stmt
 }
 
 // schema is that of version 1. Times are in seconds since 1970; zero means never.
@@ -44,46 +42,24 @@ func openStore(path string) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &store{db: db}
-	s.deflate, _ = flate.NewWriter(nil, flate.BestCompression) // the level is valid
-	if err := s.prepare(); err != nil {
-		return nil, errors.Join(err, db.Close())
-	}
-	return s, nil
-}
-
-func (s *store) prepare() error {
-	version, err := s.db.QueryInt("PRAGMA user_version")
+	version, err := db.QueryInt("PRAGMA user_version")
 	if err == nil && version == 0 {
-		err = s.db.Transact(func() error { return s.db.Exec(schema) })
+		err = db.Transact(func() error { return db.Exec(schema) })
 	} else if err == nil && version != schemaVersion {
-		err = fmt.Errorf("%s is of another version of the program (%d): go on with that one, or begin anew in another directory", s.db.Path(), version)
+		err = fmt.Errorf("%s is of another version of the program (%d): go on with that one, or begin anew in another directory", db.Path(), version)
 	}
 	if err == nil { // older databases do not have it
-		err = s.db.Exec(`CREATE TABLE IF NOT EXISTS held (url INTEGER PRIMARY KEY, known TEXT NOT NULL, text BLOB NOT NULL)`)
+		err = db.Exec(`CREATE TABLE IF NOT EXISTS held (url INTEGER PRIMARY KEY, known TEXT NOT NULL, text BLOB NOT NULL)`)
 	}
-	for _, one := range []struct {
-		to    **sqlitedb.Stmt
-		query string
-	}{
-		{&s.putURL, `INSERT OR REPLACE INTO urls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BLOB))`},
-		{&s.putText, `INSERT OR REPLACE INTO texts VALUES (?, CAST(? AS BLOB))`},
-		{&s.putHeld, `INSERT OR IGNORE INTO held SELECT url, ?, text FROM texts WHERE url = ?`},
-		{&s.delHeld, `DELETE FROM held WHERE url = ?`},
-		{&s.getHeld, `SELECT text FROM held WHERE url = ?`},
-		{&s.delText, `DELETE FROM texts WHERE url = ?`},
-		{&s.getText, `SELECT text FROM texts WHERE url = ?`},
-		{&s.putHost, `INSERT OR REPLACE INTO hosts VALUES (?, ?)`},
-		{&s.putChange, `INSERT INTO changes (change) VALUES (?)`},
-		{&s.after, `SELECT id, change FROM changes WHERE id > ? ORDER BY id LIMIT ?`},
-		{&s.putSink, `INSERT OR REPLACE INTO sinks VALUES (?, ?, ?)`},
-	} {
-		if err == nil {
-			*one.to, err = s.db.Prepare(one.query)
-		}
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
-	return err
+	deflate, _ := flate.NewWriter(nil, flate.BestCompression) // the level is valid
+	return &store{db, deflate}, nil
 }
+
+// run runs a query that returns no rows.
+func (s *store) run(query string, params ...any) error { return s.db.Each(query, nil, params...) }
 
 // meta returns a value, or "" if there is none.
 func (s *store) meta(key string) (value string, err error) {
@@ -95,17 +71,17 @@ func (s *store) meta(key string) (value string, err error) {
 }
 
 func (s *store) setMeta(key, value string) error {
-	return s.db.Each(`INSERT OR REPLACE INTO meta VALUES (?, ?)`, func(*sqlitedb.Stmt) error { return nil }, key, value)
+	return s.run(`INSERT OR REPLACE INTO meta VALUES (?, ?)`, key, value)
 }
 
 // load reads all hosts and then all URLs.
-func (s *store) load(url func(*entry) error, add func(name string, h *host)) error {
+func (s *store) load(url func(*entry) error, hosts map[string]*host) error {
 	err := s.db.Each(`SELECT name, known FROM hosts`, func(q *sqlitedb.Stmt) error {
-		h := new(host)
+		h := &host{name: q.ColumnText(0)}
 		if err := json.Unmarshal(q.ColumnBytes(1), h); err != nil || h.Prior.Variance <= 0 || h.Factor <= 0 || h.Hour < 0 {
-			return sqlitedb.Damage(s.db.Path(), fmt.Sprintf("what is known of host %q", q.ColumnText(0)))
+			return sqlitedb.Damage(s.db.Path(), fmt.Sprintf("what is known of host %q", h.name))
 		}
-		add(q.ColumnText(0), h)
+		hosts[h.name] = h
 		return nil
 	})
 	if err != nil {
@@ -126,17 +102,9 @@ func (s *store) load(url func(*entry) error, add func(name string, h *host)) err
 
 // put writes an entry.
 func (s *store) put(e *entry) error {
-	q := s.putURL
-	for i, v := range []int64{
+	return s.run(`INSERT OR REPLACE INTO urls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''), NULLIF(?, ''), CAST(NULLIF(?, '') AS BLOB))`,
 		e.id, int64(e.kind), int64(e.state), int64(e.depth), e.visited, e.tried, int64(e.failures), int64(e.visits), int64(e.digest), e.fresh, e.word, e.told,
-	} {
-		q.Int(i+1, v)
-	}
-	q.Text(13, e.url)
-	q.TextOrNull(14, e.etag)
-	q.TextOrNull(15, e.modified)
-	q.TextOrNull(16, packHistory(&e.history))
-	return q.Run()
+		e.url, e.etag, e.modified, packHistory(&e.history))
 }
 
 // packHistory encodes a history in at most 80 bytes, without the zeros at its end.
@@ -164,26 +132,19 @@ func (s *store) putLines(id int64, lines []string) error {
 	s.deflate.Reset(&b)
 	_, _ = io.WriteString(s.deflate, strings.Join(lines, "\n"))
 	_ = s.deflate.Close() // a Builder never fails
-	s.putText.Int(1, id)
-	s.putText.Text(2, b.String())
-	return s.putText.Run()
+	return s.run(`INSERT OR REPLACE INTO texts VALUES (?, CAST(? AS BLOB))`, id, b.String())
 }
 
-// lines returns the text of a page, or nil if there is none.
-func (s *store) lines(id int64) ([]string, error) { return s.text(s.getText, id) }
-
-func (s *store) text(q *sqlitedb.Stmt, id int64) ([]string, error) {
-	q.Int(1, id)
-	found, err := q.Step()
-	if err != nil || !found {
-		return nil, err
-	}
-	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(q.ColumnBytes(0))), 2*maxText))
-	q.Reset()
-	if err != nil {
-		return nil, sqlitedb.Damage(s.db.Path(), fmt.Sprintf("row %d of texts: %v", id, err))
-	}
-	return strings.Split(string(text), "\n"), nil
+// lines returns the text of a page from one of the tables texts and held, or nil if there is none.
+func (s *store) lines(table string, id int64) (lines []string, err error) {
+	err = s.db.Each(`SELECT text FROM `+table+` WHERE url = ?`, func(q *sqlitedb.Stmt) error {
+		text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(q.ColumnBytes(0))), 2*maxText))
+		if lines = strings.Split(string(text), "\n"); err != nil {
+			err = sqlitedb.Damage(s.db.Path(), fmt.Sprintf("row %d of %s: %v", id, table, err))
+		}
+		return err
+	}, id)
+	return lines, err
 }
 
 // held is a change of a page's text that waits for the end of its round.
@@ -202,9 +163,7 @@ func (s *store) hold(id int64, h *held) error {
 	if err != nil {
 		return err
 	}
-	s.putHeld.Text(1, string(text))
-	s.putHeld.Int(2, id)
-	return s.putHeld.Run()
+	return s.run(`INSERT OR IGNORE INTO held SELECT url, ?, text FROM texts WHERE url = ?`, string(text), id)
 }
 
 // allHeld returns the changes that are held, in the order of their pages and without texts.
@@ -220,39 +179,14 @@ func (s *store) allHeld() (list []*held, err error) {
 	return list, err
 }
 
-func (s *store) dropHeld(id int64) error {
-	s.delHeld.Int(1, id)
-	return s.delHeld.Run()
-}
-
-func (s *store) dropLines(id int64) error {
-	s.delText.Int(1, id)
-	return s.delText.Run()
-}
-
-func (s *store) saveHost(name string, h *host) error {
+// saveHost writes what is known of a host.
+func (s *store) saveHost(h *host) error {
 	text, err := json.Marshal(h)
 	if err != nil {
 		return err
 	}
-	s.putHost.Text(1, name)
-	s.putHost.Text(2, string(text))
-	return s.putHost.Run()
-}
-
-// saveHosts writes the hosts that were requested since they were last written. These include hosts whose requests
-// brought nothing.
-func (s *store) saveHosts(hosts map[string]*host) error {
-	for name, h := range hosts {
-		if !h.asked {
-			continue
-		}
-		if err := s.saveHost(name, h); err != nil {
-			return err
-		}
-		h.asked = false
-	}
-	return nil
+	h.asked = false
+	return s.run(`INSERT OR REPLACE INTO hosts VALUES (?, ?)`, h.name, string(text))
 }
 
 // addChange queues a change for all outputs.
@@ -261,8 +195,7 @@ func (s *store) addChange(c *Change) error {
 	if err != nil {
 		return err
 	}
-	s.putChange.Text(1, string(text))
-	return s.putChange.Run()
+	return s.run(`INSERT INTO changes (change) VALUES (?)`, string(text))
 }
 
 // numbered is a change and its number in the list of all changes.
@@ -272,41 +205,15 @@ type numbered struct {
 }
 
 // changesAfter returns the next changes after number n, at most limit.
-func (s *store) changesAfter(n int64, limit int) (list []numbered, err error) {
-	s.after.Int(1, n)
-	s.after.Int(2, int64(limit))
-	for {
-		found, err := s.after.Step()
-		if err != nil || !found {
-			return list, err
-		}
-		list = append(list, numbered{s.after.ColumnInt(0), s.after.ColumnText(1)})
-	}
+func (s *store) changesAfter(n, limit int64) (list []numbered, err error) {
+	err = s.db.Each(`SELECT id, change FROM changes WHERE id > ? ORDER BY id LIMIT ?`, func(q *sqlitedb.Stmt) error {
+		list = append(list, numbered{q.ColumnInt(0), q.ColumnText(1)})
+		return nil
+	}, n, limit)
+	return list, err
 }
 
 // newest returns the number of the last change.
 func (s *store) newest() (int64, error) {
 	return s.db.QueryInt(`SELECT seq FROM sqlite_sequence WHERE name = 'changes'`)
-}
-
-// sink returns the position of an output and, for a webhook, the time in seconds since 1970 before which nothing is
-// sent to it. The database keeps that time in the column bytes. known is false if the output is new.
-func (s *store) sink(name string) (change, size int64, known bool, err error) {
-	err = s.db.Each(`SELECT change, bytes FROM sinks WHERE name = ?`, func(q *sqlitedb.Stmt) error {
-		change, size, known = q.ColumnInt(0), q.ColumnInt(1), true
-		return nil
-	}, name)
-	return change, size, known, err
-}
-
-func (s *store) setSink(name string, change, size int64) error {
-	s.putSink.Text(1, name)
-	s.putSink.Int(2, change)
-	s.putSink.Int(3, size)
-	return s.putSink.Run()
-}
-
-// prune removes the changes up to a number.
-func (s *store) prune(upTo int64) error {
-	return s.db.Exec(fmt.Sprintf(`DELETE FROM changes WHERE id <= %d`, upTo))
 }

@@ -22,8 +22,10 @@ import (
 )
 
 var (
-	docsDirs  = flag.String("watch.docs", "", "measure on HTML pages below these `directories`, apart by commas")
-	docsPages = flag.Int("watch.pages", 60, "of each")
+	docsDirs   = flag.String("watch.docs", "", "measure on HTML pages below these `directories`, apart by commas")
+	docsPages  = flag.Int("watch.pages", 60, "of each")
+	docsKinds  = flag.String("watch.templates", "", "these alone, by their names")
+	docsRounds = flag.Int("watch.rounds", 8, "with each template")
 )
 
 // planted is a site of real pages with a template that changes, and with changes of some pages.
@@ -65,11 +67,33 @@ var templates = map[string]struct {
 		return fmt.Sprintf("<ul><li>%d users online</li><li>%d today</li></ul>", 30+(page*13+round*7)%50, 900+round*211+page)
 	}},
 	"banner": {true, func(round, _ int) string { return fmt.Sprintf("<p>Version 15.%d is out: read the notes.</p>", round/2) }},
+
+	// Lines that rotate: at each visit of some pages another one of a few.
+	"an ad":         {true, rotating(3, 4, "<p>Our partners</p><p>%s</p><p>Thank you</p>")},
+	"a testimonial": {false, rotating(30, 3, "<blockquote>%s</blockquote><p>said a reader</p>")},
+	"related": {false, func(round, page int) string {
+		text := rotating(5, 20, "<h4>Related pages</h4><ul><li>%s</li>")(round, page/2)
+		return text + strings.TrimPrefix(rotating(5, 20, "<h4>Related pages</h4><li>%s</li></ul>")(round+50, page/2), "<h4>Related pages</h4>")
+	}},
+	"a tip":       {false, rotating(2, 12, "<p>%s</p>")},
+	"a sponsor":   {true, rotating(20, 5, "<p>Kindly supported by</p><p>%s</p><p>and others</p>")},
+	"a tag line":  {true, rotating(1, 15, "<p>%s</p>")},
+	"two answers": {false, rotating(12, 2, "<p>%s</p><p>Imprint and contact</p>")},
+}
+
+// rotating is a text of one page of so many, with one of n sentences that are chosen anew at each visit.
+func rotating(every, n int, format string) func(round, page int) string {
+	return func(round, page int) string {
+		if page%every != 0 {
+			return ""
+		}
+		one := rand.New(rand.NewPCG(uint64(round), uint64(page))).IntN(n)
+		return fmt.Sprintf(format, fmt.Sprintf("%s %s the %s", []string{"Nobody", "Anybody", "Somebody", "Everybody"}[one%4], []string{"sees", "hears", "likes"}[one/4%3], []string{"river", "mountain"}[one/12%2]))
+	}
 }
 
 var (
 	bodyTag  = regexp.MustCompile(`(?i)<body[^>]*>`)
-	bodyEnd  = regexp.MustCompile(`(?i)</body>`)
 	longText = regexp.MustCompile(`<(?:p|li|dd|td)>[^<>]{40,}<`)
 	titleTag = regexp.MustCompile(`(?i)<title>[^<]*`)
 )
@@ -83,6 +107,11 @@ func changeOf(html string, n int, rnd *rand.Rand) func(string) string {
 	found := longText.FindAllStringIndex(html[:min(len(html), 40_000)], -1)
 	if len(found) == 0 {
 		return nil
+	}
+	if n%6 == 5 { // from one state to the other and back
+		return func(html string) string {
+			return strings.NewReplacer(inStock, soldOut, soldOut, inStock).Replace(html)
+		}
 	}
 	at := found[rnd.IntN(len(found))]
 	was := html[at[0]:at[1]]
@@ -104,6 +133,25 @@ func changeOf(html string, n int, rnd *rand.Rand) func(string) string {
 	}
 }
 
+// A line of each page is one of two.
+const inStock, soldOut = "<p>It is in stock</p>", "<p>It is sold out</p>"
+
+// html is a page without its template, which comes where it has a NUL: before its first long line, or behind its last one.
+func (p *planted) html(n int) string {
+	html := p.pages[n]
+	if at := longText.FindAllStringIndex(html, -1); at != nil && templates[p.template].top {
+		html = html[:at[0][0]] + "<p>Availability</p>" + inStock + "\x00" + html[at[0][0]:]
+	} else if at != nil {
+		last := at[len(at)-1][1] - 1
+		last += strings.IndexByte(html[last:], '>') + 1
+		html = html[:last] + "<p>Availability</p>" + inStock + "\x00" + html[last:]
+	}
+	for _, edit := range p.edits[n] {
+		html = edit(html)
+	}
+	return html
+}
+
 func (p *planted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var n int
 	if _, err := fmt.Sscanf(r.URL.Path, "/p%d", &n); err != nil || n >= len(p.pages) {
@@ -111,19 +159,7 @@ func (p *planted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	html := p.pages[n]
-	for _, edit := range p.edits[n] {
-		html = edit(html)
-	}
-	t := templates[p.template]
-	text := t.text(p.round, n)
-	if at := bodyTag.FindStringIndex(html); t.top && at != nil {
-		html = html[:at[1]] + text + html[at[1]:]
-	} else if at := bodyEnd.FindAllStringIndex(html, -1); at != nil {
-		last := at[len(at)-1]
-		html = html[:last[0]] + text + html[last[0]:]
-	}
-	_, _ = fmt.Fprint(w, html)
+	_, _ = fmt.Fprint(w, strings.Replace(p.html(n), "\x00", templates[p.template].text(p.round, n), 1))
 }
 
 // score counts changes of pages: reported and real, reported, real, and those of the template.
@@ -156,11 +192,7 @@ func measure(t *testing.T, pages []string, template string, rounds int, every ti
 			}
 			n++
 			if e := changeOf(pages[i], n, p.rnd); e != nil && !pending[seeds[i]] {
-				before := p.pages[i]
-				for _, edit := range p.edits[i] {
-					before = edit(before)
-				}
-				if e(before) != before {
+				if before := p.html(i); e(before) != before {
 					p.edits[i] = append(p.edits[i], e)
 					pending[seeds[i]] = true
 					s.planted++
@@ -329,14 +361,16 @@ func TestTemplateOfDocs(t *testing.T) {
 	}
 	var names []string
 	for name := range templates {
-		names = append(names, name)
+		if strings.Contains(*docsKinds, name) || *docsKinds == "" {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	sums := map[string]*score{}
 	for dir := range strings.SplitSeq(*docsDirs, ",") {
 		pages := pagesBelow(t, dir, *docsPages)
 		for _, name := range names {
-			s := measure(t, pages, name, 3, 24*time.Hour, true)
+			s := measure(t, pages, name, *docsRounds, 24*time.Hour, true)
 			t.Logf("%-24s %-14s %v", filepath.Base(dir), name, s)
 			for _, key := range []string{name, "all"} {
 				if sums[key] == nil {

@@ -123,7 +123,7 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 		err = w.lead(u, e, p)
 	}
 	if err == nil {
-		err = w.store.saveHost(u.Host(), e.host)
+		err = w.store.saveHost(e.host)
 	}
 	return err
 }
@@ -168,7 +168,7 @@ func (w *Watch) lost(e *entry, v *visit) error {
 	}
 	e.state, e.visited, e.etag, e.modified, e.digest = gone, v.at.Unix(), "", "", 0
 	if err == nil {
-		err = w.store.dropLines(e.id)
+		err = w.store.run(`DELETE FROM texts WHERE url = ?`, e.id)
 	}
 	if err == nil {
 		err = w.store.put(e)

@@ -174,7 +174,7 @@ func (w *Watch) open() error {
 	if w.store, err = openStore(filepath.Join(w.o.Dir, databaseFile)); err != nil {
 		return cli.IO(err)
 	}
-	err = w.store.load(w.know, func(name string, h *host) { w.hosts[name] = h })
+	err = w.store.load(w.know, w.hosts)
 	if err == nil {
 		err = w.store.db.Transact(w.begin)
 	}
@@ -366,7 +366,16 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed == nil {
-		_ = w.fail(w.store.db.Transact(func() error { return w.store.saveHosts(w.hosts) }))
+		_ = w.fail(w.store.db.Transact(func() error {
+			for _, h := range w.hosts { // of some, all requests have failed
+				if h.asked {
+					if err := w.store.saveHost(h); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}))
 		telling, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		_ = w.fail(w.tell(telling, began))
 		interrupted = interrupted || telling.Err() != nil

@@ -117,7 +117,7 @@ func watched(t *testing.T, dir string, clk *clocktest.Fake, all bool, budget int
 	out := w.NewOutputs()
 	out.retry = time.Millisecond
 	file := filepath.Join(dir, "changes.jsonl")
-	require.NoError(t, out.Lines(file, nil))
+	require.NoError(t, out.Lines(file))
 	return &tried{Watch: w, t: t, out: out, file: file, all: all, clk: clk}
 }
 
@@ -453,7 +453,7 @@ func TestFullDisk(t *testing.T) {
 	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
 	defer w.end()
 	out := w.NewOutputs()
-	require.NoError(t, out.Lines("/dev/full", nil))
+	require.NoError(t, out.Lines("/dev/full"))
 	require.NoError(t, w.store.addChange(&Change{ID: "x"}))
 	ended, end := context.WithCancel(t.Context())
 	end()

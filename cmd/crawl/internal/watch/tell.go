@@ -1,0 +1,297 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	"github.com/treadlight/crawl/internal/web/canonical"
+)
+
+// tell reports the changes that are held, without lines that belong to the template of their host. A place where most
+// pages have changed is reported once, as a change of the host with Change "template". If ctx ends, what is not told
+// yet stays held. The caller holds the lock, which is released between hosts.
+func (w *Watch) tell(ctx context.Context, since time.Time) error {
+	list, err := w.store.allHeld()
+	if err != nil {
+		return err
+	}
+	of := make(map[*host][]*held)
+	for _, h := range w.hosts {
+		if len(h.entries) > 0 {
+			of[h] = nil // its places count visits without a change too
+		}
+	}
+	for _, one := range list {
+		if one.e = w.urls[one.URL]; one.e != nil {
+			of[one.e.host] = append(of[one.e.host], one)
+		}
+	}
+	for _, h := range slices.SortedFunc(maps.Keys(of), func(a, b *host) int { return cmp.Compare(a.entries[0].id, b.entries[0].id) }) {
+		w.mu.Unlock() // outputs may go on
+		ended := ctx.Err() != nil
+		w.mu.Lock()
+		if ended {
+			return nil
+		}
+		counts := w.counts
+		if err := w.store.db.Transact(func() error { return w.tellOf(ctx, h, of[h], since) }); err != nil {
+			w.counts = counts
+			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// tellOf does for one host what tell does for all.
+func (w *Watch) tellOf(ctx context.Context, h *host, list []*held, since time.Time) error {
+	var places map[place]*seenPlace // nil with selectors: every line that they select is reported
+	if w.reader.selectors == "" {
+		var err error
+		if places, err = w.store.places(h); err == nil && len(places)+len(list) > 0 {
+			err = w.store.weigh(ctx, places, h, list, since)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	news := Change{Change: "template"}
+	for _, one := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := w.tellPage(one, places, &news); err != nil {
+			return err
+		}
+	}
+	if news.Pages > 0 {
+		if err := w.report(&news); err != nil {
+			return err
+		}
+	}
+	if len(places) > 0 {
+		if err := w.store.savePlaces(h, places); err != nil {
+			return err
+		}
+	}
+	return w.store.saveHost(h)
+}
+
+// weigh adds to places what a round since that time has found, of which list is what has changed.
+func (s *store) weigh(ctx context.Context, places map[place]*seenPlace, h *host, list []*held, since time.Time) error {
+	for _, one := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if since.IsZero() || one.Time.Before(since) {
+			since = one.Time
+		}
+		c, err := s.compared(one)
+		if err != nil {
+			return err
+		}
+		c.count(places, one.e.id)
+	}
+	pages := make(map[uint64]int, len(places)) // how many pages have the line, by its hash
+	for p, seen := range places {
+		pages[p.Context] = 0
+		for _, line := range seen.brought {
+			pages[line] = 0
+		}
+	}
+	for _, e := range h.entries { // pages visited more than once, with and without another text
+		if len(places) > 0 && e.kind == page && e.state == live && e.visits > 1 && e.visited >= since.Unix() {
+			if err := s.countLines(e, pages); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range places {
+		stock := make(map[uint64]bool) // lines that another page has, or that were on this page or another before
+		back := 0
+		for _, line := range p.brought {
+			if l := places[place{line, itself}]; pages[line] > 1 || l != nil && (l.changed > 1 || l.Changed > 0) {
+				stock[line] = true
+				back++
+			}
+		}
+		p.Back += float32(min(back, p.changed))
+		p.Stock = max(p.Stock, len(stock))
+		p.Same += float32(max(0, pages[p.Context]-p.still))
+	}
+	for _, p := range places {
+		p.Changed += float32(p.changed)
+	}
+	return nil
+}
+
+// count adds a page to the places where it has changed.
+func (c *comparison) count(places map[place]*seenPlace, page int64) {
+	here := make(map[place]bool)
+	for _, e := range c.edits {
+		_, words := shape(e.text)
+		number := withDigit.MatchString(e.text)
+		for _, p := range e.places {
+			seen := places[p]
+			if seen == nil && len(places) < maxKeys {
+				seen = &seenPlace{place: p}
+				places[p] = seen
+			}
+			if seen == nil {
+				continue
+			}
+			if !e.removed && p.From != itself && words && !number {
+				seen.brought = append(seen.brought, xxhash.Sum64String(e.text))
+			}
+			if here[p] {
+				continue
+			}
+			here[p] = true
+			if seen.changed++; p.From != itself || !e.removed {
+				seen.still++
+			}
+			if len(seen.Pages) < manyPages && !slices.Contains(seen.Pages, page) {
+				seen.Pages = append(seen.Pages, page)
+			}
+		}
+	}
+}
+
+// countLines adds one to the counts in pages of the lines that a page has. Each page has the empty line.
+func (s *store) countLines(e *entry, pages map[uint64]int) error {
+	lines, err := s.lines("texts", e.id)
+	seen := make(map[uint64]bool, len(lines))
+	count := func(hash uint64) {
+		if _, asked := pages[hash]; asked && !seen[hash] {
+			seen[hash] = true
+			pages[hash]++
+		}
+	}
+	count(edge)
+	for _, line := range lines {
+		count(xxhash.Sum64String(line))
+		if hash, ok := shape(line); ok {
+			count(hash)
+		}
+	}
+	return err
+}
+
+// compared compares the text of a held page before its change with its text now. It has no edits if the page is gone by
+// now.
+func (s *store) compared(one *held) (*comparison, error) {
+	old, err := s.lines("held", one.e.id)
+	if err != nil {
+		return nil, err
+	}
+	now, err := s.lines("texts", one.e.id)
+	if err != nil || now == nil {
+		return &comparison{}, err
+	}
+	return compare(old, now, one.Previous, one.Time), nil
+}
+
+// tellPage reports the change of one page, or adds the page to news, the change of the template.
+func (w *Watch) tellPage(one *held, places map[place]*seenPlace, news *Change) error {
+	c, err := w.store.compared(one)
+	if err != nil {
+		return err
+	}
+	template, unknown := false, false
+	isTemplate := func(e *edit) bool {
+		its, known := false, false
+		for _, p := range e.places {
+			if seen := places[p]; seen != nil && seen.template() {
+				its, known = true, known || seen.Told
+			}
+		}
+		template, unknown = template || its, unknown || its && !known
+		return its
+	}
+	one.Diff, one.Added, one.Removed = c.diff(func(e *edit) bool { return !isTemplate(e) })
+	if unknown {
+		if news.Pages++; news.Pages == 1 {
+			news.Time, news.Status, news.URL = one.Time, one.Status, one.URL
+			if u, err := canonical.Parse(one.URL); err == nil {
+				news.URL = u.Origin() + "/"
+			}
+			news.Diff, news.Added, news.Removed = c.diff(isTemplate)
+		}
+		if len(news.Examples) < maxExamples && len(strings.Join(news.Examples, ""))+len(one.URL) <= maxListed {
+			news.Examples = append(news.Examples, one.URL)
+		}
+	}
+	told := one.Diff != ""
+	switch {
+	case told:
+		w.counts.Changed++
+		err = w.report(&one.Change)
+	case template:
+		w.counts.Template++
+		fallthrough
+	default:
+		w.counts.Unchanged++
+	}
+	if err == nil && !one.Previous.IsZero() {
+		one.e.learn(int64(one.Time.Sub(one.Previous)/time.Second), told, one.Ago, one.Listed, one.Word)
+		err = w.store.put(one.e)
+	}
+	if err == nil {
+		err = w.store.run(`DELETE FROM held WHERE url = ?`, one.e.id)
+	}
+	return err
+}
+
+// places returns what is known of the places of a host.
+func (s *store) places(h *host) (map[place]*seenPlace, error) {
+	known := h.Places
+	text, err := s.meta(placesOf + h.name)
+	if text != "" {
+		known, h.Places = nil, nil
+		if json.Unmarshal([]byte(text), &known) != nil {
+			err = sqlitedb.Damage(s.db.Path(), fmt.Sprintf("the places of host %q", h.name))
+		}
+	}
+	places := make(map[place]*seenPlace, len(known))
+	for _, p := range known {
+		places[p.place] = &p
+	}
+	return places, err
+}
+
+// placesOf and the name of a host are the key of its places in the table meta.
+const placesOf = "places "
+
+// savePlaces keeps the most important places of a host for later rounds.
+func (s *store) savePlaces(h *host, places map[place]*seenPlace) error {
+	list := make([]*seenPlace, 0, len(places))
+	for _, p := range places {
+		p.Told = p.Told && p.Changed > p.Same || p.template()
+		if weight := p.Changed + p.Same; weight > maxWeight {
+			p.Changed, p.Same, p.Back = p.Changed/weight*maxWeight, p.Same/weight*maxWeight, p.Back/weight*maxWeight
+		}
+		if p.Changed >= 1 {
+			list = append(list, p)
+		}
+	}
+	slices.SortFunc(list, func(a, b *seenPlace) int {
+		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(b.changed, a.changed), cmp.Compare(a.Same, b.Same), cmp.Compare(a.Context, b.Context), cmp.Compare(a.From, b.From))
+	})
+	text, err := json.Marshal(list[:min(len(list), maxPlaces)])
+	if err != nil {
+		return err
+	}
+	return s.setMeta(placesOf+h.name, string(text))
+}
