@@ -2,7 +2,10 @@ package crawl_test
 
 import (
 	"context"
+	"fmt"
+	"net/http"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,4 +79,29 @@ func TestSeedsOfALoop(t *testing.T) {
 	}
 	require.Equal(t, []string{"/", "/more"}, paths)
 	require.Equal(t, "done", c.Snapshot().State)
+}
+
+// With HandlersFollow and IgnoreSitemaps, nothing follows the URLs of a seed that is a sitemap.
+func TestSitemapAsSeed(t *testing.T) {
+	var mu sync.Mutex
+	var asked []string
+	o, url := fast(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.URL.Path != "/robots.txt" {
+			asked = append(asked, r.URL.Path)
+		}
+		w.Header().Set("Content-Type", "application/xml")
+		if r.URL.Path == "/index" {
+			fmt.Fprintf(w, "<sitemapindex><sitemap><loc>http://%s/list</loc></sitemap></sitemapindex>", r.Host)
+		} else {
+			fmt.Fprintf(w, "<urlset><url><loc>http://%s/page</loc></url></urlset>", r.Host)
+		}
+	}), t)
+	o.HandlersFollow, o.Scope.IgnoreSitemaps = true, true
+	o.OnPage = func(context.Context, *crawl.Page) error { return nil }
+	c, err := crawl.New(o)
+	require.NoError(t, err)
+	require.NoError(t, c.Run(t.Context(), url+"/index", url+"/map"))
+	require.ElementsMatch(t, []string{"/index", "/map"}, asked)
 }

@@ -216,6 +216,8 @@ func (w *processor) entries(r *result, f *fetched, asked bool) sitemap.Summary {
 func (w *processor) entry(r *result, l *frontier.Lease, e *sitemap.Entry) {
 	kind := extract.Navigation
 	switch {
+	case w.p.cfg.HandlersFollow && !w.p.cfg.Sitemaps.Enabled:
+		return
 	case e.Rel == sitemap.Sitemap && w.p.cfg.Sitemaps.Enabled:
 		w.deeper(r, l, e.URL)
 		return

@@ -108,7 +108,8 @@ func TestOutputFails(t *testing.T) {
 	w.mu.Unlock()
 	<-w.Failed()
 	_, _, err := w.Round(t.Context(), true, func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
-	require.Equal(t, full, err)
+	require.ErrorIs(t, err, full)
+	require.Equal(t, cli.CodeIO, cli.CodeOf(err))
 	require.Empty(t, s.requests())
 }
 

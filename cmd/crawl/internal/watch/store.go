@@ -18,8 +18,9 @@ import (
 // store is the database of a watch: what is known of URLs and hosts, texts to compare with, and changes to report. What
 // belongs together is written in one transaction. It is not safe for concurrent use.
 type store struct {
-	db      *sqlitedb.DB
-	deflate *flate.Writer
+	db       *sqlitedb.DB
+	deflate  *flate.Writer
+	prepared map[string]*sqlitedb.Stmt // by their text
 }
 
 // schema is that of version 1. Times are in seconds since 1970; zero means never.
@@ -55,11 +56,29 @@ func openStore(path string) (*store, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	deflate, _ := flate.NewWriter(nil, flate.BestCompression) // the level is valid
-	return &store{db, deflate}, nil
+	return &store{db, deflate, make(map[string]*sqlitedb.Stmt)}, nil
 }
 
-// run runs a query that returns no rows.
-func (s *store) run(query string, params ...any) error { return s.db.Each(query, nil, params...) }
+// run runs a query that returns no rows. Parameters are of type int64 or string.
+func (s *store) run(query string, params ...any) error {
+	q := s.prepared[query]
+	if q == nil {
+		var err error
+		if q, err = s.db.Prepare(query); err != nil {
+			return err
+		}
+		s.prepared[query] = q
+	}
+	for i, v := range params {
+		switch v := v.(type) {
+		case int64:
+			q.Int(i+1, v)
+		case string:
+			q.Text(i+1, v)
+		}
+	}
+	return q.Run()
+}
 
 // meta returns a value, or "" if there is none.
 func (s *store) meta(key string) (value string, err error) {

@@ -349,13 +349,14 @@ func (w *Watch) follow(p *crawl.Page, e *entry) error {
 	return nil
 }
 
-// source adds a sitemap or a feed, and requests it if the budget allows.
+// source adds a sitemap or a feed, and requests it if the budget allows. One that another lists is requested when it is
+// due, so that sitemaps without end get no more than their part of the budget.
 func (w *Watch) source(p *crawl.Page, from *entry, u canonical.URL) error {
 	if !w.scope.CheckSitemap(u, int(from.depth), 0).In {
 		return nil
 	}
 	e, err := w.add(u, source, from.depth)
-	if e == nil || err != nil {
+	if e == nil || err != nil || from.kind == source {
 		return err
 	}
 	return w.follow(p, e)

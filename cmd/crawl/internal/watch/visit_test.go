@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -207,4 +208,36 @@ func TestSavedOfCrawl(t *testing.T) {
 	require.NoError(t, err)
 	require.NotNil(t, saved)
 	require.Equal(t, loaded.Config.Fetch.Contact, saved.Fetch.Contact)
+}
+
+// A sitemap that is read again leads to no page that is not due, and sitemaps that it lists wait until they are due.
+func TestListedPagesAreNotDue(t *testing.T) {
+	const fan = 6
+	s := newSite(t, map[string]answer{
+		"/":           text("Home"),
+		"/robots.txt": {text: "Sitemap: /map-0.xml\nSitemap: /list.xml", header: map[string]string{"Content-Type": "text/plain"}},
+	})
+	list := func(whole, part, format string, from, n int) answer {
+		text := "<" + whole + ">"
+		for i := range n {
+			text += fmt.Sprintf("<"+part+"><loc>SITE"+format+"</loc></"+part+">", from+i)
+		}
+		return answer{text: text + "</" + whole + ">", header: map[string]string{"Content-Type": "application/xml"}}
+	}
+	for i := range 20 {
+		s.set(fmt.Sprintf("/map-%d.xml", i), list("sitemapindex", "sitemap", "/map-%d.xml", i*fan+1, fan))
+	}
+	s.set("/list.xml", list("urlset", "url", "/p%d", 0, 30))
+	for i := range 30 {
+		s.set(fmt.Sprintf("/p%d", i), answer{text: fmt.Sprintf("<main><p>Text of page %d</p></main>", i), header: map[string]string{"Cache-Control": "max-age=86400"}})
+	}
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), false, 250, s.URL)
+	defer w.end()
+	counts, _ := w.round(0)
+	require.Equal(t, 31, counts.Visits)
+	s.requests()
+	w.round(20 * time.Hour)
+	asked := strings.Join(s.requests(), " ")
+	require.Contains(t, asked, "/list.xml 200")
+	require.NotContains(t, asked, "/p")
 }

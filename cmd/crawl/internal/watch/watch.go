@@ -484,11 +484,13 @@ func (w *Watch) skipped(s crawl.Skipped) {
 	}
 }
 
-// fail ends the watch if err is not nil: it keeps the first error and stops the current crawl. It returns err. The
+// fail ends the watch if err is not nil: it keeps the first error, and stops the current crawl. It returns err. The
 // caller holds the lock.
 func (w *Watch) fail(err error) error {
 	if err != nil && w.failed == nil {
-		w.failed = err
+		if w.failed = err; !cli.Has[*cli.Error](err) {
+			w.failed = cli.IO(err)
+		}
 		close(w.ended)
 		if w.crawler != nil {
 			w.crawler.Stop()
