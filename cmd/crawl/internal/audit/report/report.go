@@ -4,7 +4,6 @@ package report
 
 import (
 	"embed"
-	"encoding/csv"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -19,11 +18,12 @@ import (
 	"sync"
 	plain "text/template"
 	"time"
-	"unicode"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/rules"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/document/spelling"
+	"github.com/treadlight/crawl/internal/records/sink"
+	"github.com/treadlight/crawl/record"
 )
 
 // Report is the result of an audit. Its JSON is the file audit.json.
@@ -38,15 +38,13 @@ type Report struct {
 	Counts  []Count      `json:"counts"`
 	Failing int          `json:"failing"` // findings that fail the audit
 	Against *Against     `json:"against,omitempty"`
-	Slowest []Measured   `json:"slowest,omitempty"`
-	Heavy   []Measured   `json:"heaviest,omitempty"`
+
+	Slowest []rules.Measured `json:"slowest,omitempty"`
+	Heavy   []rules.Measured `json:"heaviest,omitempty"`
 
 	Findings []rules.Finding `json:"findings"`
 	Fixed    []rules.Finding `json:"fixed,omitempty"`
 }
-
-// Measured is a page and a number.
-type Measured = rules.Measured
 
 // version is the version of the JSON.
 const version = 1
@@ -197,31 +195,21 @@ func WriteJSON(r *Report, w io.Writer) error { return cli.WriteJSON(w, r) }
 
 // WriteCSV writes a line for each finding, the fixed ones last.
 func WriteCSV(r *Report, w io.Writer) error {
-	out := csv.NewWriter(w)
-	rows := [][]string{{"rule", "severity", "state", "url", "about", "detail", "pages", "where"}}
-	for _, f := range slices.Concat(r.Findings, r.Fixed) {
-		row := []string{f.Rule, string(f.Severity), f.State, f.URL, f.About, f.Detail, strconv.Itoa(f.Pages), strings.Join(f.Where, " ")}
-		for i, s := range row {
-			if row[i] = cell(s); s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) { // no formula
-				row[i] = "'" + row[i]
-			}
-		}
-		rows = append(rows, row)
+	names := []string{"rule", "severity", "state", "url", "about", "detail", "pages", "where"}
+	out, err := sink.NewItems(w, sink.ItemsConfig{Config: sink.Config{Format: sink.CSV}, Columns: names})
+	if err != nil {
+		return err
 	}
-	return out.WriteAll(rows)
-}
-
-// cell replaces what commands a program that shows the text, and writes any space as one.
-func cell(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r != '\n' && unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
-			return unicode.ReplacementChar
-		case unicode.Is(unicode.Zs, r):
-			return ' '
+	for _, f := range slices.Concat(r.Findings, r.Fixed) {
+		row := new(record.Extracted)
+		for i, text := range []string{f.Rule, string(f.Severity), f.State, f.URL, f.About, f.Detail, strconv.Itoa(f.Pages), strings.Join(f.Where, " ")} {
+			row.Fields = append(row.Fields, record.Values{Name: names[i], Values: []string{text}})
 		}
-		return r
-	}, s)
+		if err := out.WriteItem(nil, record.Item{Value: row}); err != nil {
+			return err
+		}
+	}
+	return out.Close()
 }
 
 //go:embed *.html *.xml *.txt *.md

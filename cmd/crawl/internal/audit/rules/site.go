@@ -53,22 +53,21 @@ type edge struct {
 	fragment unique.Handle[string]
 }
 
-// refs are the pages that link to a URL.
+// maxRefs is how many of the pages that link to a URL are kept.
+const maxRefs = 20
+
+// refs are these pages.
 type refs struct {
 	n     int
 	last  ID
 	first []ID
 }
 
-// maxRefs is how many of these pages are kept.
-const maxRefs = 20
-
 func (r *refs) add(from ID) {
 	if r.n > 0 && r.last == from {
 		return
 	}
-	r.n, r.last = r.n+1, from
-	if len(r.first) < maxRefs {
+	if r.n, r.last = r.n+1, from; len(r.first) < maxRefs {
 		r.first = append(r.first, from)
 	}
 }
@@ -98,14 +97,15 @@ type Totals struct {
 	Bytes    int64 `json:"bytes"`
 }
 
-func (s *Site) idOf(url string) ID {
+// node returns the node of a URL, which is new if the URL is.
+func (s *Site) node(url string) *node {
 	id, known := s.ids[url]
 	if !known {
 		id = ID(len(s.nodes)) //nolint:gosec // a crawl knows at most a billion URLs
 		n := &node{id: id, url: strings.Clone(url), to: none, depth: -1}
 		s.nodes, s.ids[n.url] = append(s.nodes, n), id
 	}
-	return id
+	return s.nodes[id]
 }
 
 // Read fills a site from facts, one line of JSON each. It ignores a last line without a line feed, which was not
@@ -132,9 +132,9 @@ func Read(in io.Reader, s *Site) error {
 
 // add adds the facts of one URL.
 func (s *Site) add(f *facts.Page) {
-	n := s.nodes[s.idOf(f.URL)]
+	n, origin := s.node(f.URL), facts.Origin(f.URL)
 	if f.To != "" {
-		n.to = s.idOf(f.To)
+		n.to = s.node(f.To).id
 	}
 	switch f.Kind {
 	case facts.Robots: // a link may have led there as well, as to a page
@@ -146,23 +146,20 @@ func (s *Site) add(f *facts.Page) {
 		}
 	case facts.Ordinary:
 		s.Totals.Bytes += f.Size
-		if f.Status != 0 {
-			s.host[facts.Origin(f.URL)] = true
-		}
+		s.host[origin] = s.host[origin] || f.Status != 0
 		fallthrough
 	default:
 		n.page = f
 	}
-	origin := facts.Origin(f.URL)
 	n.links = make([]edge, 0, len(f.Links))
 	for _, text := range f.Links {
 		if kind, url, fragment := facts.ParseLink(text, origin); url != "" {
-			n.links = append(n.links, edge{s.idOf(url), kind, unique.Make(strings.Clone(fragment))})
+			n.links = append(n.links, edge{s.node(url).id, kind, unique.Make(strings.Clone(fragment))})
 		}
 	}
 	for _, text := range f.Alternated {
 		_, url, _ := facts.ParseLink(text, origin)
-		s.nodes[s.idOf(url)].variants = true
+		s.node(url).variants = true
 	}
 	f.Links, f.Alternated = nil, nil
 }
@@ -197,8 +194,7 @@ func (s *Site) connect() {
 		}
 		s.refer(n)
 	}
-	s.Totals.Pages = len(s.pages)
-	s.medians = make(map[string]int64, len(times))
+	s.Totals.Pages, s.medians = len(s.pages), make(map[string]int64, len(times))
 	for origin, list := range times {
 		slices.Sort(list)
 		s.medians[origin] = list[len(list)/2]
@@ -216,17 +212,15 @@ func (s *Site) connect() {
 func (s *Site) refer(n *node) {
 	for _, e := range n.links {
 		to := s.nodes[e.to]
-		if n.page.Kind == facts.Map {
+		switch {
+		case n.page.Kind == facts.Map:
 			to.mapped = true
-			continue
+		case to != n:
+			s.Totals.Links++
+			to.resource = to.resource || e.kind == facts.Resource || e.kind == facts.OutsideResource
+			to.named, to.linked = true, to.linked || e.kind != facts.Named
+			to.referred(n)
 		}
-		if to == n {
-			continue
-		}
-		s.Totals.Links++
-		to.resource = to.resource || e.kind == facts.Resource || e.kind == facts.OutsideResource
-		to.named, to.linked = true, to.linked || e.kind != facts.Named
-		to.referred(n)
 	}
 	if n.to != none && n.to != n.id {
 		to := s.nodes[n.to]
@@ -237,10 +231,9 @@ func (s *Site) refer(n *node) {
 
 // referred records who links to a URL, unless the URL is fine.
 func (n *node) referred(from *node) {
-	if a := n.answer(); n.page == nil && a != nil && a.Status/100 == 2 || n.page != nil && a.Status == http.StatusOK && a.Class == "" {
-		return
+	if a := n.answer(); a == nil || a.Status != http.StatusOK && (n.page != nil || a.Status/100 != 2) || n.page != nil && a.Class != "" {
+		n.refs.add(from.id)
 	}
-	n.refs.add(from.id)
 }
 
 // believe adds the referrer of the crawl as a link, if no page in the facts links to a URL, as for a resource that a
@@ -260,23 +253,26 @@ func (s *Site) believe() {
 // depths counts the clicks from a seed to each URL. A redirect does not count.
 func (s *Site) depths() {
 	var now, next []ID
+	reach := func(list *[]ID, id ID, depth int32) {
+		if n := s.nodes[id]; n.depth < 0 {
+			n.depth = depth
+			*list = append(*list, id)
+		}
+	}
 	for _, seed := range s.Seeds {
-		if id, known := s.ids[seed]; known && s.nodes[id].depth < 0 {
-			s.nodes[id].depth = 0
-			now = append(now, id)
+		if id, known := s.ids[seed]; known {
+			reach(&now, id, 0)
 		}
 	}
 	for depth := int32(0); len(now) > 0; depth++ {
 		for i := 0; i < len(now); i++ {
 			n := s.nodes[now[i]]
-			if n.to != none && s.nodes[n.to].depth < 0 {
-				s.nodes[n.to].depth = depth
-				now = append(now, n.to)
+			if n.to != none {
+				reach(&now, n.to, depth)
 			}
 			for _, e := range n.links {
-				if to := s.nodes[e.to]; to.depth < 0 && (e.kind == facts.Anchor || e.kind == facts.Resource) {
-					to.depth = depth + 1
-					next = append(next, e.to)
+				if e.kind == facts.Anchor || e.kind == facts.Resource {
+					reach(&next, e.to, depth+1)
 				}
 			}
 		}
@@ -343,13 +339,13 @@ type Measured struct {
 
 // Extremes returns the slowest and the heaviest pages, at most most of each.
 func (s *Site) Extremes(most int) (slowest, heaviest []Measured) {
-	for _, id := range s.pages {
-		n := s.nodes[id]
-		slowest, heaviest = append(slowest, Measured{n.url, n.page.Millis}), append(heaviest, Measured{n.url, s.weight(n)})
+	top := func(of func(*node) int64) []Measured {
+		list := make([]Measured, len(s.pages))
+		for i, id := range s.pages {
+			list[i] = Measured{s.nodes[id].url, of(s.nodes[id])}
+		}
+		slices.SortStableFunc(list, func(a, b Measured) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.URL, b.URL)) })
+		return slices.Clone(list[:min(len(list), most)])
 	}
-	for _, list := range []*[]Measured{&slowest, &heaviest} {
-		slices.SortStableFunc(*list, func(a, b Measured) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.URL, b.URL)) })
-		*list = slices.Clone((*list)[:min(len(*list), most)])
-	}
-	return slowest, heaviest
+	return top(func(n *node) int64 { return n.page.Millis }), top(s.weight)
 }

@@ -87,27 +87,25 @@ var Table = []Rule{
 
 	{"canonical-broken", groupCanonical, "Canonical URL is broken", Error, "the canonical URL of a page is answered with an error", "name the URL of a page that is there", on(elsewhere, func(r *row) (string, bool) { return r.ref + ": " + r.why, !r.there() })},
 	{"canonical-conflict", groupCanonical, "Several canonical URLs", Warning, "the page and its header name different canonical URLs", "leave one", on(pages, func(r *row) (string, bool) {
-		list, raw := canonicalsOf(r.html), []string(nil)
-		for _, l := range list {
+		var raw []string
+		for _, l := range canonicalsOf(r.html) {
 			raw = append(raw, l.Raw+" ("+l.Where+")")
 		}
-		return strings.Join(raw, ", "), conflicting(list)
+		return strings.Join(raw, ", "), conflicting(canonicalsOf(r.html))
 	})},
 	{"canonical-redirect", groupCanonical, "Canonical URL redirects", Warning, "the canonical URL of a page is a redirect", "name the URL where it leads", on(elsewhere, func(r *row) (string, bool) {
-		if r.target == nil || r.target.to == none || r.target.page == nil {
-			return "", false
-		}
-		return r.ref + " redirects to " + r.nodes[r.target.to].url, r.loop || r.there()
-	})},
-	{"canonical-chain", groupCanonical, "Chain of canonical URLs", Warning, "the canonical URL of a page names another one as its own", "name the last one at once", on(elsewhere, func(r *row) (string, bool) {
-		if h := r.targetHTML(); h != nil {
-			for _, l := range canonicalsOf(h) {
-				if l.URL != "" && l.URL != r.ref {
-					return r.ref + " → " + l.URL, true
-				}
-			}
+		if to := r.target; to != nil && to.page != nil && to.to != none {
+			return r.ref + " redirects to " + r.nodes[to.to].url, r.loop || r.there()
 		}
 		return "", false
+	})},
+	{"canonical-chain", groupCanonical, "Chain of canonical URLs", Warning, "the canonical URL of a page names another one as its own", "name the last one at once", on(elsewhere, func(r *row) (string, bool) {
+		list := canonicalsOf(r.targetHTML())
+		i := slices.IndexFunc(list, func(l facts.Canonical) bool { return l.URL != "" && l.URL != r.ref })
+		if i < 0 {
+			return "", false
+		}
+		return r.ref + " → " + list[i].URL, true
 	})},
 	{"canonical-noindex", groupCanonical, "Canonical URL is not indexable", Warning, "the canonical URL of a page is noindex, or robots.txt forbids it", "let it be indexed, or name another one", on(elsewhere, func(r *row) (string, bool) {
 		if v, _ := r.target.judged(); v == forbidden {
@@ -119,10 +117,7 @@ var Table = []Rule{
 	{"canonical-misplaced", groupCanonical, "Canonical link outside of the head", Warning, "a canonical link stands in the body, where it is ignored", "move it into the head", on(canonicals, func(r *row) (string, bool) { return r.raw, r.place == "body" })},
 	{"canonical-root", groupCanonical, "Canonical URL is the home page", Warning, "a page with another title than the home page names that as its canonical URL", "name the page itself", on(elsewhere, func(r *row) (string, bool) {
 		h := r.targetHTML()
-		if h == nil || r.ref != facts.Origin(r.url)+"/" || home.MatchString(r.url) {
-			return "", false
-		}
-		return fmt.Sprintf("the page is %q", first(r.html.Titles)), first(h.Titles) != first(r.html.Titles)
+		return fmt.Sprintf("the page is %q", first(r.html.Titles)), h != nil && r.ref == facts.Origin(r.url)+"/" && !home.MatchString(r.url) && first(h.Titles) != first(r.html.Titles)
 	})},
 	{"canonical-insecure", groupCanonical, "Canonical URL without encryption", Warning, "the canonical URL of an https page is http", "write https", on(elsewhere, func(r *row) (string, bool) {
 		return r.ref, strings.HasPrefix(r.url, "https://") && strings.HasPrefix(r.ref, "http://")
@@ -133,10 +128,7 @@ var Table = []Rule{
 	{"hreflang-code", groupLanguages, "Code of no language", Error, "a code is no language (ISO 639-1), with or without script and region (ISO 3166-1), nor x-default", "correct the code, such as en-GB for en-UK", on(languages, func(r *row) (string, bool) { fault := codeFault(r.code); return fault, fault != "" })},
 	{"hreflang-return", groupLanguages, "Translation does not link back", Warning, "a page names a translation which does not name the page: search engines ignore both", "have all translations name all", on(languages, func(r *row) (string, bool) {
 		h := r.targetHTML()
-		if h == nil || r.target == r.node || r.target.page.Cut || r.target.variants || !r.target.indexable() {
-			return "", false
-		}
-		return r.ref + " does not name " + r.url, !translates(h, r.url)
+		return r.ref + " does not name " + r.url, h != nil && r.target != r.node && !r.target.page.Cut && !r.target.variants && r.target.indexable() && !translates(h, r.url)
 	})},
 	{"hreflang-target", groupLanguages, "Translation is not indexable", Warning, "a page names a translation that redirects, is noindex, has another canonical URL, or is forbidden by robots.txt", "name the canonical, indexable URL", on(languages, func(r *row) (string, bool) {
 		h := r.targetHTML()
