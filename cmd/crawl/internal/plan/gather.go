@@ -232,13 +232,13 @@ func (g *gatherer) page(p *crawl.Page) {
 	if p.Err != nil {
 		r.Error = clip(p.Err.Error())
 	}
-	if h := g.byHost[p.URL.Host]; p.RedirectTo != "" && p.Depth == 0 && h != nil {
-		g.moved(h, canonical.Restore(p.RedirectTo))
-	}
 	if h := g.byHost[p.URL.Host]; h != nil {
 		h.Obtained = h.Obtained || p.OK()
 		if p.RedirectTo != "" {
 			h.Trouble = clip(p.URL.Path + " leads to " + p.RedirectTo)
+		}
+		if p.RedirectTo != "" && p.Depth == 0 {
+			g.moved(h, canonical.Restore(p.RedirectTo))
 		}
 	}
 	if p.OK() {
@@ -256,11 +256,11 @@ func (g *gatherer) page(p *crawl.Page) {
 			scope.In++
 			continue
 		}
-		o := g.out[reason]
-		if o == nil {
-			o = &estimate.Out{Reason: reason}
-			g.out[reason] = o
+		i := slices.IndexFunc(scope.Out, func(o *estimate.Out) bool { return o.Reason == reason })
+		if i < 0 {
+			i, scope.Out = len(scope.Out), append(scope.Out, &estimate.Out{Reason: reason})
 		}
+		o := scope.Out[i]
 		if o.Links++; len(o.Examples) < maxExamples {
 			o.Examples = append(o.Examples, estimate.Example{URL: clip(link), Reason: clip(detail)})
 		}
@@ -277,26 +277,24 @@ func (g *gatherer) moved(h *estimate.Host, to canonical.URL) {
 	g.askRobots(h)
 }
 
-// notes returns what matters about a page for a crawl: scripts, login, noindex, noai.
+// notes returns what matters about a page for a crawl.
 func notes(p *crawl.Page) (all []string) {
-	said := p.Header.Get("X-Robots-Tag")
-	if strings.HasPrefix(p.ContentType, "text/html") && scripts.Look(p.Body, false).Sign != "" {
-		all = append(all, "scripts")
+	said := strings.ToLower(p.Header.Get("X-Robots-Tag"))
+	for e := range p.Find(`meta[name="robots" i]`) {
+		said += "," + strings.ToLower(e.Attr("content"))
 	}
-	if p.First(`input[type="password"]`).OK() {
-		all = append(all, "login")
-	}
-	for e := range p.Find("meta[name]") {
-		if strings.EqualFold(e.Attr("name"), "robots") {
-			said += "," + e.Attr("content")
+	for _, note := range []struct {
+		name string
+		is   bool
+	}{
+		{"scripts", strings.HasPrefix(p.ContentType, "text/html") && scripts.Look(p.Body, false).Sign != ""},
+		{"login", p.First(`input[type="password"]`).OK()},
+		{"noindex", strings.Contains(said, "noindex") || strings.Contains(said, "none")},
+		{"noai", strings.Contains(said, "noai") || strings.Contains(said, "noimageai")},
+	} {
+		if note.is {
+			all = append(all, note.name)
 		}
-	}
-	said = strings.ToLower(said)
-	if strings.Contains(said, "noindex") || strings.Contains(said, "none") {
-		all = append(all, "noindex")
-	}
-	if strings.Contains(said, "noai") || strings.Contains(said, "noimageai") {
-		all = append(all, "noai")
 	}
 	return all
 }

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -57,11 +56,10 @@ type Config struct {
 type gatherer struct {
 	cfg    *Config
 	crawl  *crawl.Crawler
-	byHost map[string]*estimate.Host // at most 2 * maxHosts: a host that redirects to another is in it by both names
-	links  map[string]bool           // at most 10,000 of each of MostRequests pages: whether they are in scope
-	listed map[string]bool           // URLs in at most maxSitemaps sitemaps
-	shapes map[string]int            // URLs chosen so far, by the beginnings of their paths
-	out    map[string]*estimate.Out
+	byHost map[string]*estimate.Host   // at most 2 * maxHosts: a host that redirects to another is in it by both names
+	links  map[string]bool             // at most 10,000 of each of MostRequests pages: whether they are in scope
+	listed map[string]bool             // URLs in at most maxSitemaps sitemaps
+	shapes map[string]int              // URLs chosen so far, by the beginnings of their paths
 	maps   int                         // sitemaps requested
 	roots  map[*estimate.Host][]string // at most maxSitemaps from robots.txt that are not requested yet
 
@@ -73,7 +71,7 @@ type gatherer struct {
 func Run(ctx context.Context, cfg Config) (*estimate.Report, error) {
 	g := &gatherer{
 		cfg: &cfg, report: &estimate.Report{Seeds: cfg.Seeds, Limit: MostRequests, Pages: []estimate.Page{}}, byHost: make(map[string]*estimate.Host),
-		links: make(map[string]bool), listed: make(map[string]bool), shapes: make(map[string]int), out: make(map[string]*estimate.Out),
+		links: make(map[string]bool), listed: make(map[string]bool), shapes: make(map[string]int),
 		roots: make(map[*estimate.Host][]string),
 	}
 	seeds, err := g.hosts()
@@ -182,9 +180,12 @@ func (g *gatherer) finish(took time.Duration, err error) (*estimate.Report, erro
 	default:
 		r.Ended = "done"
 	}
-	r.Scope.Out = slices.SortedFunc(maps.Values(g.out), func(a, b *estimate.Out) int {
+	slices.SortFunc(r.Scope.Out, func(a, b *estimate.Out) int {
 		return cmp.Or(b.Links-a.Links, strings.Compare(a.Reason, b.Reason))
 	})
+	if h := r.Hosts[0]; errors.Is(err, crawl.ErrUnreachable) && len(r.Hosts) == 1 && h.Trouble == "" {
+		h.Trouble = err.Error()
+	}
 	r.Estimate(estimate.Facts{
 		Options: &g.cfg.Options, Links: g.links, Listed: g.listed, Limiter: g.crawl.Snapshot().Limiter.Top,
 		Scripts: g.cfg.Scripts, Given: g.cfg.Given, Args: g.cfg.Args,

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -304,6 +305,20 @@ func TestHostileServers(t *testing.T) {
 			require.Less(t, b.Len(), 8<<10)
 		})
 	}
+}
+
+// refusing refuses connections.
+type refusing struct{}
+
+func (refusing) Fetch(context.Context, *http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+}
+
+// The report says why a host was not reached.
+func TestUnreachable(t *testing.T) {
+	r, _, err := made(t, nil, func(cfg *plan.Config) { cfg.Options.Fetcher = refusing{} })
+	require.Equal(t, cli.CodeNothing, cli.CodeOf(err), "%v", err)
+	require.Contains(t, r.Hosts[0].Trouble, "connection refused")
 }
 
 // If a seed redirects to another host, that host is planned. Of many hosts the plan looks at some.

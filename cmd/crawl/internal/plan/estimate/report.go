@@ -4,12 +4,15 @@
 package estimate
 
 import (
-	"cmp"
+	_ "embed" // report.txt
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
+	"sync"
+	"text/template"
 	"time"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
@@ -151,135 +154,35 @@ func (h *Host) Sitemap(url string) *Sitemap {
 	return nil
 }
 
-// liner writes a line with a name and a text, which may be wrapped.
-type liner func(name, format string, args ...any)
+//go:embed report.txt
+var text string
 
-// Write writes the report for people, wrapped to columns.
+var page = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(map[string]any{
+		"one": func(s string) string { return cli.OneLine(cli.Clean(s)) }, "seconds": cli.Seconds, "rate": rate, "span": span,
+		"count": func(n any) string { return cli.Count(integer(n)) }, "size": func(n int) string { return cli.Size(int64(n)) },
+		"plural": func(n any, noun string) string { return cli.Plural(integer(n), noun) },
+	}).Parse(text))
+})
+
+func integer(n any) int64 { return reflect.ValueOf(n).Int() }
+
+// Write writes the report for people, wrapped to columns. A line of the template with a tab has a name before it and a
+// text behind it.
 func (r *Report) Write(w io.Writer, columns int) error {
-	var b strings.Builder
-	line := func(name, format string, args ...any) {
-		cli.Hanging(&b, "  "+name, cli.Clean(fmt.Sprintf(format, args...)), 14, columns)
+	var raw, b strings.Builder
+	if err := page().Execute(&raw, r); err != nil {
+		return err
 	}
-	fmt.Fprintf(&b, "%d of at most %s in %s\n", r.Requests, cli.Plural(int64(r.Limit), "request"), cli.Seconds(r.Seconds))
-	if r.Ended == "time" || r.Ended == "interrupted" {
-		b.WriteString("It ended before all were made (" + r.Ended + "): what follows rests on less.\n")
-	}
-	for _, h := range r.Hosts {
-		fmt.Fprintf(&b, "\n%s\n", cli.Clean(h.Host))
-		h.writeRobots(line)
-		if h.Obtained {
-			h.writeSize(line)
-			h.writePace(line)
+	for line := range strings.Lines(raw.String()) {
+		if name, text, row := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); row {
+			cli.Hanging(&b, "  "+name, text, 14, columns)
 		} else {
-			line("pages", "none was obtained: %s", cmp.Or(h.Trouble, "no answer in time"))
+			b.WriteString(line)
 		}
-	}
-	if r.SeedsLeft > 0 {
-		fmt.Fprintf(&b, "\n%s: more hosts than a plan looks at; plan them apart\n", cli.Plural(int64(r.SeedsLeft), "other seed"))
-	}
-	if r.Scope.Links > 0 {
-		b.WriteString("\nscope\n")
-		line("in", "%s of %s seen", cli.Count(r.Scope.In), cli.Plural(int64(r.Scope.Links), "link"))
-	}
-	for _, o := range r.Scope.Out {
-		line("out", "%s %s, such as %s: %s", cli.Count(o.Links), o.Reason, o.Examples[0].URL, o.Examples[0].Reason)
-	}
-	if len(r.Advice) > 0 {
-		b.WriteString("\nbefore you start\n")
-	}
-	for _, a := range r.Advice {
-		line(a.Name, "%s", a.Text)
-	}
-	if r.Command != "" {
-		fmt.Fprintf(&b, "\nnext\n  %s\n", cli.Clean(r.Command))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-func (h *Host) writeRobots(line liner) {
-	r := &h.Robots
-	switch r.State {
-	case "found":
-		text := "no rules for this crawler"
-		if r.Group != "" {
-			text = fmt.Sprintf("%s for User-agent: %s", cli.Plural(int64(r.Rules), "rule"), r.Group)
-		}
-		if r.CrawlDelaySeconds > 0 {
-			text += fmt.Sprintf(", Crawl-delay %gs", r.CrawlDelaySeconds)
-		}
-		line("robots.txt", "found, %s; %s; %s", cli.Size(int64(r.Bytes)), text, cli.Plural(int64(r.Sitemaps), "sitemap"))
-	case "":
-		line("robots.txt", "not read: %s", cmp.Or(h.Trouble, "no answer in time"))
-	default:
-		line("robots.txt", "%s: %s", r.State, r.Reason)
-	}
-	for _, f := range r.ForbiddenSeeds {
-		line("", "the seed %s is forbidden: %s", f.URL, f.Reason)
-	}
-	for _, m := range h.Sitemaps {
-		line("sitemap", "%s: %s", m.URL, m.text())
-	}
-}
-
-// text says what was found in a sitemap.
-func (m *Sitemap) text() string {
-	least, guess := "", ""
-	if m.Cut {
-		least = "at least "
-	}
-	if m.Guessed {
-		guess = ", not named by robots.txt"
-	}
-	switch {
-	case m.Status == 0:
-		return "not read" + guess
-	case !m.Read:
-		return "none: " + m.Problem + guess
-	case m.Children > 0:
-		return fmt.Sprintf("index of %s%s, %d read%s", least, cli.Plural(int64(m.Children), "sitemap"), m.ChildrenRead, guess)
-	case m.Sampled:
-		return fmt.Sprintf("%s%s, by %d of them some %s in scope%s", least, cli.Plural(int64(m.URLs), "URL"), Sampled, cli.Count(m.InScope), guess)
-	}
-	return fmt.Sprintf("%s%s, %s in scope%s", least, cli.Plural(int64(m.URLs), "URL"), cli.Count(m.InScope), guess)
-}
-
-func (h *Host) writeSize(line liner) {
-	s := &h.Size
-	about := ""
-	if s.Estimated {
-		about = "some "
-	}
-	line("size", "%s%s %s", about, cli.Count(s.URLs), s.Of)
-	if s.Most > s.URLs {
-		line("", "of %s in scope sitemaps have %s: with the others there may be some %s pages", cli.Plural(int64(s.Links), "link"), cli.Count(s.LinksListed), cli.Count(s.Most))
-	}
-}
-
-func (h *Host) writePace(line liner) {
-	p, d := &h.Pace, &h.Duration
-	line("pace", "at most %s: %s", rate(p.MostRPS), p.Why)
-	if p.LeastRPS < p.MostRPS {
-		line("", "%s begins with %s, goes up while the host bears it, and was at %s at the end", p.Strategy, rate(p.StartRPS), rate(p.ReachedRPS))
-	}
-	if p.LatencyMS > 0 {
-		line("", "a page takes %dms", p.LatencyMS)
-	}
-	if p.Refused > 0 {
-		line("", "refused: %s, with a Retry-After of %gs at most", cli.Plural(int64(p.Refused), "request"), p.RetryAfterSeconds)
-	}
-	what := cli.Plural(d.Pages, "page")
-	if d.PagesMost > d.Pages {
-		what = cli.Count(d.Pages) + " to " + cli.Plural(d.PagesMost, "page")
-	}
-	if d.Unknown {
-		what = "each 1,000 pages"
-	}
-	text := fmt.Sprintf("%s: %s at %s", what, span(d.LeastSeconds), rate(p.MostRPS))
-	if p.LeastRPS < p.MostRPS {
-		text += fmt.Sprintf(", %s if the host bears no more than %s", span(d.MostSeconds), rate(p.LeastRPS))
-	}
-	line("duration", "%s", text)
 }
 
 // rate returns a rate with three digits, or more before the decimal point, and without an exponent.
