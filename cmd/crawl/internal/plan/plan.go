@@ -3,7 +3,7 @@
 // The dry run is a crawl by the package crawl with the same settings. It makes at most [MostRequests] requests,
 // including those for robots.txt and redirects: a hook sees each request before it is sent, counts it, stops the crawl
 // at the last one, and refuses any after that. The crawl follows no links by itself (HandlersFollow). It requests, by
-// priority: robots.txt of each host once more, to read it (gather.go); some of the sitemaps that robots.txt names, and
+// priority: robots.txt of each host once more, to read it; some of the sitemaps that robots.txt names, and
 // of an index some of its sitemaps, spread over it; the seeds; and links in scope, at first those whose path begins
 // like few chosen so far. Package estimate computes what follows.
 package plan
@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +26,11 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/cmd/crawl/internal/plan/estimate"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/robots"
+	"github.com/treadlight/crawl/internal/web/scripts"
+	"github.com/treadlight/crawl/internal/web/sitemap"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -33,6 +38,12 @@ import (
 const MostRequests = 20
 
 const (
+	maxSitemaps  = 5 // sitemaps that are read
+	firstRoots   = 2 // over all hosts, before it is known whether they are indexes
+	someChildren = 3 // sitemaps requested of an index
+	maxExamples  = 3
+	maxShown     = 160 // bytes of foreign text
+
 	maxHosts = 4                // hosts of a plan: each takes two requests for robots.txt
 	mostRPS  = 10               // per host, so that a response is read before the next request is chosen
 	grace    = 10 * time.Second // for requests in flight when the last one is sent
@@ -95,12 +106,8 @@ func Run(ctx context.Context, cfg Config) (*estimate.Report, error) {
 	for _, h := range g.report.Hosts {
 		g.askRobots(h)
 	}
-	every := time.Duration(0) // a minute needs no log lines
-	if cfg.Term.Live() {
-		every = cli.StatusEvery
-	}
 	began := time.Now()
-	err = job.Supervise(ctx, cfg.Term, slog.New(slog.DiscardHandler), every, g.crawl, func(ctx context.Context) error {
+	err = job.Supervise(ctx, cfg.Term, slog.New(slog.DiscardHandler), cli.StatusEvery, g.crawl, func(ctx context.Context) error {
 		for p, err := range g.crawl.Crawl(ctx, seeds...) {
 			if err != nil {
 				return err
@@ -164,18 +171,13 @@ func (g *gatherer) finish(took time.Duration, err error) (*estimate.Report, erro
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	r := g.report
-	stopped := false
-	select {
-	case <-g.crawl.Stopping():
-		stopped = true
-	default:
-	}
+	snap := g.crawl.Snapshot()
 	switch r.Seconds = took.Seconds(); {
 	case r.Requests == MostRequests:
 		r.Ended = "requests"
 	case took >= g.cfg.Within:
 		r.Ended = "time"
-	case stopped:
+	case snap.State == "interrupted":
 		r.Ended = "interrupted"
 	default:
 		r.Ended = "done"
@@ -187,22 +189,299 @@ func (g *gatherer) finish(took time.Duration, err error) (*estimate.Report, erro
 		h.Trouble = err.Error()
 	}
 	r.Estimate(estimate.Facts{
-		Options: &g.cfg.Options, Links: g.links, Listed: g.listed, Limiter: g.crawl.Snapshot().Limiter.Top,
+		Options: &g.cfg.Options, Links: g.links, Listed: g.listed, Limiter: snap.Limiter.Top,
 		Scripts: g.cfg.Scripts, Given: g.cfg.Given, Args: g.cfg.Args,
 	})
-	obtained := slices.ContainsFunc(r.Hosts, func(h *estimate.Host) bool { return h.Obtained })
-	switch {
+	troubled := slices.IndexFunc(r.Hosts, func(h *estimate.Host) bool { return h.Trouble != "" })
+	switch obtained := slices.ContainsFunc(r.Hosts, func(h *estimate.Host) bool { return h.Obtained }); {
 	case r.Ended == "interrupted":
-		return r, &cli.Error{Code: cli.CodeInterrupted}
+		err = &cli.Error{Code: cli.CodeInterrupted}
 	case obtained && (errors.Is(err, crawl.ErrBlocked) || errors.Is(err, crawl.ErrUnreachable)):
-		return r, nil
+		err = nil
+	case err == nil && !obtained && troubled >= 0:
+		err = fmt.Errorf("%w; %s: %s", cli.ErrNothing, r.Hosts[troubled].Host, r.Hosts[troubled].Trouble)
 	case err == nil && !obtained:
-		for _, h := range r.Hosts {
-			if h.Trouble != "" {
-				return r, fmt.Errorf("%w; %s: %s", cli.ErrNothing, h.Host, h.Trouble)
-			}
-		}
-		return r, cli.ErrNothing
+		err = cli.ErrNothing
 	}
 	return r, err
+}
+
+// response records what the header of a response says about the pace.
+func (g *gatherer) response(r *http.Response) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.byHost[r.Request.URL.Host]
+	if h == nil {
+		return nil
+	}
+	now := time.Now()
+	if q, ok := header.Parse(r.Header, now); ok && q.Window > 0 && q.Limit > 0 {
+		h.Pace.Quota, h.QuotaRPS = fmt.Sprintf("%d requests in %v", q.Limit, q.Window), float64(q.Limit)/q.Window.Seconds()
+	}
+	switch r.StatusCode {
+	case 420, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		d, _ := header.RetryAfterOf(r.Header, now, 24*time.Hour) // zero if there is none
+		h.Pace.Refused, h.Pace.RetryAfterSeconds = h.Pace.Refused+1, max(h.Pace.RetryAfterSeconds, d.Seconds())
+	}
+	if r.StatusCode >= 400 && (h.Trouble == "" || r.StatusCode >= 500) {
+		h.Trouble = fmt.Sprintf("%s has status %d", clip(r.Request.URL.Path), r.StatusCode)
+	}
+	return nil
+}
+
+// failed records a request without a response.
+func (g *gatherer) failed(f crawl.Failure) {
+	u, err := canonical.Parse(f.URL)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if h := g.byHost[u.Host()]; err == nil && h != nil && f.Attempt > 0 {
+		h.Trouble = f.Err.Error()
+	}
+}
+
+// take reads a page, robots.txt or sitemap of the dry run.
+func (g *gatherer) take(p *crawl.Page) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.byHost[p.Meta(metaHost)]
+	switch label := p.Label(); {
+	case p.Attempt == 0: // it was not requested
+	case label == labelRobots && h != nil:
+		g.robots(p, h)
+	case label == labelSitemap && h != nil:
+		if m := h.Sitemap(p.Meta(metaAsked)); m != nil && p.RedirectTo == "" {
+			g.sitemap(p, h, m)
+		}
+	default:
+		g.page(p)
+	}
+}
+
+// robots reads a robots.txt, and requests some of its sitemaps, or the one at the usual place.
+func (g *gatherer) robots(p *crawl.Page, h *estimate.Host) {
+	r := &h.Robots
+	var names []string
+	switch r.Status = p.Status; {
+	case p.RedirectTo != "":
+		r.State, r.Reason = "absent", "it leads to "+clip(p.RedirectTo)
+		return
+	case p.Status/100 == 2:
+		file := robots.Parse(p.Body)
+		r.State, r.Reason, r.Bytes, names = "found", "", len(p.Body), file.Sitemaps()
+		h.Rules = file.Agent(config.Product)
+		r.Group, r.Sitemaps, r.CrawlDelaySeconds = file.Group(config.Product), len(names), h.Rules.Pause().Seconds()
+		r.Rules, r.ForbiddenSeeds, r.Signals = h.Rules.Len(), nil, signals(p.Body)
+		for _, seed := range h.Seeds {
+			if d := h.Rules.Check(seed.Path()); !d.Allowed {
+				r.ForbiddenSeeds = append(r.ForbiddenSeeds, estimate.Example{URL: seed.String(), Reason: d.Reason})
+				h.Trouble = d.Reason
+			}
+		}
+	case p.Status == 0 || p.Status >= 500 || p.Status == http.StatusTooManyRequests:
+		r.State, r.Reason = "failed", fmt.Sprintf("status %d: until it is answered nothing may be asked for", p.Status)
+		return
+	default:
+		r.State, r.Reason = "absent", fmt.Sprintf("status %d: everything is allowed", p.Status)
+	}
+	if g.cfg.Options.Scope.IgnoreSitemaps || g.cfg.Options.Depth < 0 {
+		return
+	}
+	if len(names) == 0 {
+		names = []string{"/sitemap.xml"}
+	}
+	base, roots := canonical.Restore(p.URL.String()), []string(nil)
+	for _, i := range spread(len(names), max(1, maxSitemaps/len(g.report.Hosts))) {
+		if u, err := base.Resolve(names[i]); err == nil {
+			roots = append(roots, u.String())
+		}
+	}
+	slices.Reverse(roots[min(1, len(roots)):]) // the first, then the last, then those between
+	g.roots[h] = roots
+	for range max(1, firstRoots/len(g.report.Hosts)) {
+		g.askRoot(p, h)
+	}
+}
+
+// askRoot requests the next sitemap that robots.txt names.
+func (g *gatherer) askRoot(p *crawl.Page, h *estimate.Host) {
+	if roots := g.roots[h]; len(roots) > 0 {
+		g.roots[h] = roots[1:]
+		g.askSitemap(p, h, &estimate.Sitemap{URL: roots[0], Guessed: h.Robots.Sitemaps == 0}, 0)
+	}
+}
+
+// signals returns the lines of a robots.txt about how its pages may be used.
+func signals(body []byte) (all []string) {
+	for line := range strings.Lines(string(body[:min(len(body), robots.MaxBytes)])) {
+		name, _, _ := strings.Cut(strings.ToLower(line), ":")
+		if name = strings.TrimSpace(name); (name == "content-signal" || name == "content-usage") && len(all) < maxExamples {
+			all = append(all, clip(strings.TrimSpace(line)))
+		}
+	}
+	return all
+}
+
+func (g *gatherer) askSitemap(p *crawl.Page, h *estimate.Host, m *estimate.Sitemap, level int) {
+	if g.maps == maxSitemaps || h.Sitemap(m.URL) != nil {
+		return
+	}
+	if p.Follow(m.URL, crawl.WithLabel(labelSitemap), crawl.WithMeta(metaHost, h.Host), crawl.WithMeta(metaAsked, m.URL),
+		crawl.WithMeta(metaHop, strconv.Itoa(level)), crawl.WithoutScope(), crawl.WithPriority(990)).OK() {
+		g.maps++
+		h.Sitemaps = append(h.Sitemaps, m)
+	}
+}
+
+// spread returns at most most indexes below n, evenly spread, with the first and the last.
+func spread(n, most int) (all []int) {
+	most = min(n, most)
+	for i := range most {
+		all = append(all, i*(n-1)/max(most-1, 1))
+	}
+	return all
+}
+
+// sitemap counts what a sitemap lists, checks some of it against the scope, and requests some of the sitemaps of an
+// index.
+func (g *gatherer) sitemap(p *crawl.Page, h *estimate.Host, m *estimate.Sitemap) {
+	defer func() {
+		if m.Parent == nil && m.Children == 0 { // else the sitemaps of the index use up maxSitemaps
+			g.askRoot(p, h)
+		}
+	}()
+	if m.Status = p.Status; p.Status/100 != 2 || len(p.Body) == 0 {
+		m.Problem = fmt.Sprintf("status %d", p.Status)
+		return
+	}
+	base := canonical.Restore(p.URL.String())
+	var urls, children []string
+	sum := sitemap.Read(sitemap.Document{Body: p.Body, Base: base, Charset: p.Charset, Truncated: p.Truncated || p.Err != nil, List: true},
+		func(e sitemap.Entry) bool {
+			switch {
+			case e.Rel == sitemap.Page:
+				urls = append(urls, e.URL.String())
+			case e.Rel == sitemap.Sitemap && (e.URL.Host() == base.Host() || g.byHost[e.URL.Host()] != nil):
+				children = append(children, e.URL.String())
+			}
+			return true
+		})
+	m.Format, m.URLs, m.Children, m.Problem = sum.Format.String(), len(urls), len(children), clip(sum.Problem)
+	m.Cut = sum.Bound != "" || sum.Dropped > 0 || p.Truncated || p.Err != nil
+	m.Read = sum.Format != sitemap.None
+	looked, in := spread(len(urls), estimate.Sampled), 0
+	for _, i := range looked {
+		if reason, _ := g.judge(p, urls[i], 700); reason == "" {
+			in++
+		}
+	}
+	for _, u := range urls {
+		g.listed[u] = true
+	}
+	m.InScope, m.Sampled = len(urls)*in/max(len(looked), 1), len(looked) < len(urls) && in < len(looked)
+	if level, _ := strconv.Atoi(p.Meta(metaHop)); level < sitemap.MaxLevel { // zero for the one at the usual place
+		for _, i := range spread(len(children), someChildren) {
+			g.askSitemap(p, h, &estimate.Sitemap{URL: children[i], Parent: m}, level+1)
+		}
+	}
+}
+
+// judge returns why a link is not followed. If it returns "", it has queued the link, with a higher priority if few
+// chosen links have a path that begins like this one's.
+func (g *gatherer) judge(p *crawl.Page, link string, points int) (reason, detail string) {
+	_, path, _ := strings.Cut(link, "://")
+	path, _, query := strings.Cut(path, "?")
+	parts := strings.SplitN(path, "/", 3)
+	shape := fmt.Sprint(parts[:min(len(parts), 2)], len(parts), query)
+	f := p.Follow(link, crawl.WithPriority(points-50*g.shapes[shape]))
+	if reason, detail = f.Reason, f.Detail; reason != "" {
+		return reason, detail
+	}
+	u := canonical.Restore(f.URL)
+	if h := g.byHost[u.Host()]; h != nil {
+		if d := h.Rules.Check(u.Path()); !d.Allowed {
+			return "robots", d.Reason
+		}
+	}
+	g.shapes[shape]++
+	return "", ""
+}
+
+// page records a page and its links.
+func (g *gatherer) page(p *crawl.Page) {
+	r := estimate.Page{URL: p.URL.String(), Status: p.Status, To: p.RedirectTo, Bytes: p.WireBytes, Milliseconds: p.Timings.Total.Milliseconds()}
+	if p.Err != nil {
+		r.Error = clip(p.Err.Error())
+	}
+	if h := g.byHost[p.URL.Host]; h != nil {
+		h.Obtained = h.Obtained || p.OK()
+		if p.RedirectTo != "" {
+			h.Trouble = clip(p.URL.Path + " leads to " + p.RedirectTo)
+		}
+		if p.RedirectTo != "" && p.Depth == 0 {
+			g.moved(h, canonical.Restore(p.RedirectTo))
+		}
+	}
+	if p.OK() {
+		r.Notes = notes(p)
+	}
+	g.report.Pages = append(g.report.Pages, r)
+	scope := &g.report.Scope
+	for _, link := range p.Links() {
+		if _, seen := g.links[link]; seen {
+			continue
+		}
+		reason, detail := g.judge(p, link, 900)
+		g.links[link] = reason == ""
+		if scope.Links++; reason == "" {
+			scope.In++
+			continue
+		}
+		i := slices.IndexFunc(scope.Out, func(o *estimate.Out) bool { return o.Reason == reason })
+		if i < 0 {
+			i, scope.Out = len(scope.Out), append(scope.Out, &estimate.Out{Reason: reason})
+		}
+		o := scope.Out[i]
+		if o.Links++; len(o.Examples) < maxExamples {
+			o.Examples = append(o.Examples, estimate.Example{URL: clip(link), Reason: clip(detail)})
+		}
+	}
+}
+
+// moved records that a seed redirects to another host, which the crawl follows.
+func (g *gatherer) moved(h *estimate.Host, to canonical.URL) {
+	if g.byHost[to.Host()] != nil || len(g.byHost) >= 2*maxHosts {
+		return
+	}
+	h.From, h.Host, h.Origin, h.Seeds = h.Host, to.Host(), to.Origin(), append(h.Seeds, to)
+	g.byHost[to.Host()] = h
+	g.askRobots(h)
+}
+
+// notes returns what matters about a page for a crawl.
+func notes(p *crawl.Page) (all []string) {
+	said := strings.ToLower(p.Header.Get("X-Robots-Tag"))
+	for e := range p.Find(`meta[name="robots" i]`) {
+		said += "," + strings.ToLower(e.Attr("content"))
+	}
+	for _, note := range []struct {
+		name string
+		is   bool
+	}{
+		{"scripts", strings.HasPrefix(p.ContentType, "text/html") && scripts.Look(p.Body, false).Sign != ""},
+		{"login", p.First(`input[type="password"]`).OK()},
+		{"noindex", strings.Contains(said, "noindex") || strings.Contains(said, "none")},
+		{"noai", strings.Contains(said, "noai") || strings.Contains(said, "noimageai")},
+	} {
+		if note.is {
+			all = append(all, note.name)
+		}
+	}
+	return all
+}
+
+func clip(s string) string {
+	if len(s) <= maxShown {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxShown], "") + "…"
 }
