@@ -56,31 +56,34 @@ func RateLimit(p Policy) (Middleware, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &limitGate{Policy: p, reader: reader}
+	g := limitLayer{Policy: p, reader: reader, release: func(error) { p.Limiter.Release() }}
 	if p.RespectServerHeaders {
 		if g.pauses, err = newPauses(); err != nil {
 			return nil, err
 		}
 	}
-	release := func(error) { p.Limiter.Release() }
 	return func(next http.RoundTripper) http.RoundTripper {
-		return layerFunc((&limitLayer{gate: g, next: newHop(next), release: release}).roundTrip)
+		l := g
+		l.next = newHop(next)
+		return layerFunc(l.roundTrip)
 	}, nil
 }
 
 type limitLayer struct {
-	gate    *limitGate
-	next    hop
+	Policy
+	reader  hintReader
+	pauses  *pauses     // shared by all chains made with one Middleware; nil without RespectServerHeaders
 	release func(error) // shared by all requests, to save a closure for each
+	next    hop
 }
 
 func (l *limitLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Response, error) {
 	var err error
-	if l.gate.pauses != nil {
-		ctx, err = waitOfRedirect(ctx, req, l.gate.reader.limit)
+	if l.pauses != nil {
+		ctx, err = waitOfRedirect(ctx, req, l.reader.limit)
 	}
 	if err == nil {
-		err = l.gate.admit(ctx, req)
+		err = l.admit(ctx, req)
 	}
 	if err != nil {
 		closeBody(req)
@@ -96,65 +99,55 @@ func (l *limitLayer) roundTrip(ctx context.Context, req *http.Request) (*http.Re
 	if err != nil {
 		return nil, err
 	}
-	l.gate.learn(req, res)
+	if l.pauses != nil {
+		hint := l.reader.read(req, res)
+		l.pauses.learn(&hint)
+	}
 	bound = true
 	return Bind(res, l.release), nil
 }
 
-type limitGate struct {
-	Policy
-	reader hintReader
-	pauses *pauses // nil without RespectServerHeaders
-}
-
-func (g *limitGate) learn(req *http.Request, res *http.Response) {
-	if g.pauses != nil {
-		hint := g.reader.read(req, res)
-		g.pauses.learn(&hint)
-	}
-}
-
-func (g *limitGate) admit(ctx context.Context, req *http.Request) error {
-	if g.pauses == nil {
-		return g.rejected(ctx, req, g.acquire(ctx, g.AcquireTimeout))
+func (l *limitLayer) admit(ctx context.Context, req *http.Request) error {
+	if l.pauses == nil {
+		return l.rejected(ctx, req, l.acquire(ctx, l.AcquireTimeout))
 	}
 	host, start := hostOf(req), now()
 	for {
-		if err := g.waitOutPause(ctx, host, g.left(start)); err != nil {
-			return g.rejected(ctx, req, err)
+		if err := l.waitOutPause(ctx, host, l.left(start)); err != nil {
+			return l.rejected(ctx, req, err)
 		}
-		if err := g.acquire(ctx, g.left(start)); err != nil {
-			return g.rejected(ctx, req, err)
+		if err := l.acquire(ctx, l.left(start)); err != nil {
+			return l.rejected(ctx, req, err)
 		}
-		if g.pauses.wait(host) <= 0 {
+		if l.pauses.wait(host) <= 0 {
 			return nil
 		}
 		// The host asked for a wait while this request waited for its permit, so the permit cannot be used now.
-		g.Limiter.Release()
+		l.Limiter.Release()
 	}
 }
 
-func (g *limitGate) left(start time.Time) time.Duration {
-	if g.AcquireTimeout <= 0 {
-		return g.AcquireTimeout
+func (l *limitLayer) left(start time.Time) time.Duration {
+	if l.AcquireTimeout <= 0 {
+		return l.AcquireTimeout
 	}
-	if left := g.AcquireTimeout - since(start); left > 0 {
+	if left := l.AcquireTimeout - since(start); left > 0 {
 		return left
 	}
 	return NowOrNever
 }
 
-func (g *limitGate) acquire(ctx context.Context, timeout time.Duration) error {
+func (l *limitLayer) acquire(ctx context.Context, timeout time.Duration) error {
 	if timeout == 0 {
-		return g.Limiter.Acquire(ctx)
+		return l.Limiter.Acquire(ctx)
 	}
-	return g.Limiter.AcquireTimeout(ctx, 1, max(timeout, 0))
+	return l.Limiter.AcquireTimeout(ctx, 1, max(timeout, 0))
 }
 
 // waitOutPause waits as long as the host asked for. If the time allowed is shorter than the wait, it fails at once.
-func (g *limitGate) waitOutPause(ctx context.Context, host string, timeout time.Duration) error {
+func (l *limitLayer) waitOutPause(ctx context.Context, host string, timeout time.Duration) error {
 	for {
-		d := g.pauses.wait(host)
+		d := l.pauses.wait(host)
 		if d <= 0 {
 			return ctx.Err()
 		}
@@ -166,8 +159,8 @@ func (g *limitGate) waitOutPause(ctx context.Context, host string, timeout time.
 			held.Err = context.DeadlineExceeded
 			return held
 		}
-		if g.Hub.Wants() {
-			g.Hub.Emit(resilience.RateLimitedEvent{At: now(), Name: g.Name, Key: host, Wait: d})
+		if l.Hub.Wants() {
+			l.Hub.Emit(resilience.RateLimitedEvent{At: now(), Name: l.Name, Key: host, Wait: d})
 		}
 		if err := clock.Sleep(ctx, clock.System(), d); err != nil {
 			return err
@@ -176,7 +169,7 @@ func (g *limitGate) waitOutPause(ctx context.Context, host string, timeout time.
 }
 
 // rejected makes a RejectedError of err. It calls the hook and emits an event, unless the caller gave up.
-func (g *limitGate) rejected(ctx context.Context, req *http.Request, err error) error {
+func (l *limitLayer) rejected(ctx context.Context, req *http.Request, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -187,11 +180,11 @@ func (g *limitGate) rejected(ctx context.Context, req *http.Request, err error) 
 	if ctx.Err() != nil {
 		return e
 	}
-	if g.Hub.Wants() {
-		g.Hub.Emit(resilience.RateLimitedEvent{At: now(), Name: g.Name, Key: e.Host, Wait: e.RetryAfter, Err: err})
+	if l.Hub.Wants() {
+		l.Hub.Emit(resilience.RateLimitedEvent{At: now(), Name: l.Name, Key: e.Host, Wait: e.RetryAfter, Err: err})
 	}
-	if g.OnRejected != nil {
-		g.OnRejected(req, e)
+	if l.OnRejected != nil {
+		l.OnRejected(req, e)
 	}
 	return e
 }

@@ -74,7 +74,6 @@ const (
 )
 
 type question struct {
-	key   string
 	plans []admission.Plan
 	keys  []string // the keys under which the plans are stored
 	arg   string   // all other arguments, binary
@@ -83,7 +82,7 @@ type question struct {
 // ask returns the question for at least least tokens and up to most. The time is the server's unless a test sets its
 // own; then nothing expires while the test runs.
 func ask(now admission.Micros, key string, plans []admission.Plan, least, most int64) question {
-	q := question{key: key, plans: plans, keys: make([]string, len(plans))}
+	q := question{plans: plans, keys: make([]string, len(plans))}
 	b := make([]byte, 0, 24+25*len(plans))
 	b = binary.BigEndian.AppendUint64(b, uint64(now))
 	b = appendDouble(b, float64(least))
