@@ -10,15 +10,15 @@ const (
 
 // Exec runs SQL in a transaction of the repository.
 func (r *Repository) Exec(ctx context.Context, script string) error {
-	return r.submit(ctx, &job{do: func(f *file) error { return f.db.Exec(script) }})
+	return r.submit(ctx, func(f *file) error { return f.db.Exec(script) })
 }
 
 // Ask runs a query of one value in a transaction of the repository.
 func (r *Repository) Ask(ctx context.Context, query string) (value string, err error) {
-	err = r.submit(ctx, &job{do: func(f *file) (err error) {
+	err = r.submit(ctx, func(f *file) (err error) {
 		value, err = f.db.QueryText(query)
 		return err
-	}})
+	})
 	return value, err
 }
 

@@ -143,14 +143,9 @@ func (f *file) transact(jobs []*job, now admission.Micros) error {
 	clear(f.rows)
 	clear(f.dirty)
 	f.dirty = f.dirty[:0]
-	return f.finish(func() (err error) {
+	return f.finish(func() error {
 		for _, j := range jobs {
-			if j.do != nil {
-				err = j.do(f)
-			} else {
-				err = f.take(j)
-			}
-			if err != nil {
+			if err := j.do(f); err != nil {
 				return err
 			}
 		}
@@ -185,13 +180,13 @@ func (f *file) find(key string) (e *entry, err error) {
 	return e, nil
 }
 
-func (f *file) take(j *job) error {
+func (f *file) take(key string, plans []admission.Plan, tokens int64) (admission.Result, error) {
 	f.states, f.places = f.states[:0], f.places[:0]
-	for i := range j.plans {
-		p := &j.plans[i]
-		e, err := f.find(rowKey(p, j.key))
+	for i := range plans {
+		p := &plans[i]
+		e, err := f.find(rowKey(p, key))
 		if err != nil {
-			return err
+			return admission.Result{}, err
 		}
 		state := p.Fresh(f.now)
 		if e.known && e.window == (p.Window != 0) {
@@ -199,12 +194,12 @@ func (f *file) take(j *job) error {
 		}
 		f.states, f.places = append(f.states, state), append(f.places, e)
 	}
-	j.result = admission.TakeAll(f.states, j.plans, f.now, j.tokens)
-	if !j.result.Allowed || j.tokens == 0 {
-		return nil
+	res := admission.TakeAll(f.states, plans, f.now, tokens)
+	if !res.Allowed || tokens == 0 {
+		return res, nil
 	}
 	for i, e := range f.places {
-		p := &j.plans[i]
+		p := &plans[i]
 		if !e.dirty {
 			f.dirty = append(f.dirty, e)
 		}
@@ -212,7 +207,7 @@ func (f *file) take(j *job) error {
 		// It expires its plan's TTL after now or, if the clock went back, after the time of the state.
 		e.expires = max(f.now, e.state.At) + admission.Micros(p.TTL().Microseconds())
 	}
-	return nil
+	return res, nil
 }
 
 // write writes the row. created_at is set only when the row is new.

@@ -42,7 +42,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/treadlight/crawl/internal/admission"
@@ -138,24 +137,23 @@ func New(cfg Config) (*Repository, error) {
 // Take decides as [admission.Repository] says. If ctx ends while the transaction is in progress, Take does not wait for
 // its end, and it is not known whether key was charged.
 func (r *Repository) Take(ctx context.Context, key string, plans []admission.Plan, tokens int64) (admission.Result, error) {
-	j := &job{key: key, plans: plans, tokens: tokens}
-	err := r.submit(ctx, j)
-	if err != nil {
-		return admission.Result{}, err
+	var res admission.Result
+	if err := r.submit(ctx, func(f *file) (err error) { res, err = f.take(key, plans, tokens); return err }); err != nil {
+		return admission.Result{}, err // without a look at res, which may still be written
 	}
-	return j.result, nil
+	return res, nil
 }
 
 // Remove forgets what key has used under plans.
 func (r *Repository) Remove(ctx context.Context, key string, plans []admission.Plan) error {
-	return r.submit(ctx, &job{do: func(f *file) error { return f.remove(key, plans) }})
+	return r.submit(ctx, func(f *file) error { return f.remove(key, plans) })
 }
 
 // Keys reads the keys in steps, each in a transaction. It calls yield between the steps.
 func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield func(key string) bool) error {
 	for after := ""; ; {
 		var rows []string // without rows that this transaction has charged and not written yet
-		if err := r.submit(ctx, &job{do: func(f *file) (err error) { rows, err = f.keys(after); return err }}); err != nil {
+		if err := r.submit(ctx, func(f *file) (err error) { rows, err = f.keys(after); return err }); err != nil {
 			return err
 		}
 		for _, after = range rows {
@@ -196,7 +194,7 @@ func (r *Repository) Cleanup(ctx context.Context) (removed int64, err error) {
 	for after, more := "", true; more; more = after != "" {
 		var n int64
 		var next string
-		if err := r.submit(ctx, &job{do: func(f *file) (err error) { next, n, err = f.sweep(after); return err }}); err != nil {
+		if err := r.submit(ctx, func(f *file) (err error) { next, n, err = f.sweep(after); return err }); err != nil {
 			return removed, err
 		}
 		removed, after = removed+n, next
@@ -220,32 +218,19 @@ func (r *Repository) close() error {
 	return r.file.db.Close()
 }
 
-// The states of a job. Either the worker or the caller takes it out of waiting, and only one of them can.
-const (
-	jobWaiting int32 = iota
-	jobTaken         // a transaction has it
-	jobLeft          // the caller has left
-)
-
+// job is what a caller wants done in a transaction. Its error is one of the file, and fails the whole transaction.
 type job struct {
-	do func(*file) error // nil for a decision; its error is one of the file, and fails the whole transaction
-
-	key    string
-	plans  []admission.Plan
-	tokens int64
-
-	state  atomic.Int32
-	done   chan struct{} // closed when the following fields are set
-	err    error
-	result admission.Result
+	do   func(*file) error
+	done chan struct{} // closed when err is set
+	err  error
 }
 
 // submit queues a job and waits for it. It starts a worker if there is none.
-func (r *Repository) submit(ctx context.Context, j *job) error {
+func (r *Repository) submit(ctx context.Context, do func(*file) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	j.done = make(chan struct{})
+	j := &job{do: do, done: make(chan struct{})}
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
@@ -261,11 +246,22 @@ func (r *Repository) submit(ctx context.Context, j *job) error {
 	case <-j.done:
 		return j.err
 	case <-ctx.Done():
-		if j.state.CompareAndSwap(jobWaiting, jobLeft) {
+		if r.leave(j) {
 			return fmt.Errorf("%w: the file was locked: %w", admission.ErrNotCharged, ctx.Err())
 		}
 		return ctx.Err() // it is not known whether its transaction will be committed
 	}
+}
+
+// leave takes a job out of the queue. It returns false if a transaction has it.
+func (r *Repository) leave(j *job) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(r.queue, j)
+	if i >= 0 {
+		r.queue = slices.Delete(r.queue, i, i+1)
+	}
+	return i >= 0
 }
 
 func (r *Repository) work() {
@@ -357,12 +353,9 @@ func (r *Repository) anyLeft() bool {
 	return r.working
 }
 
-// anyWaiting reports whether a caller waits, and removes the jobs of those who left, so that while the lock cannot be
-// had the queue is no longer than the number of callers.
 func (r *Repository) anyWaiting() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.queue = slices.DeleteFunc(r.queue, func(j *job) bool { return j.state.Load() != jobWaiting })
 	return len(r.queue) > 0
 }
 
@@ -370,12 +363,11 @@ func (r *Repository) anyWaiting() bool {
 func (r *Repository) pull(all bool) (jobs []*job) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	i := 0
-	for ; i < len(r.queue) && (all || len(jobs) < batchSize); i++ {
-		if r.queue[i].state.CompareAndSwap(jobWaiting, jobTaken) {
-			jobs = append(jobs, r.queue[i])
-		}
+	n := len(r.queue)
+	if !all {
+		n = min(n, batchSize)
 	}
-	r.queue = slices.Delete(r.queue, 0, i)
+	jobs = slices.Clone(r.queue[:n])
+	r.queue = slices.Delete(r.queue, 0, n)
 	return jobs
 }
