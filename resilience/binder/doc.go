@@ -28,6 +28,6 @@
 // and is reported. A circuit stays as it is if its section is unchanged. With a registry in [Deps], circuits are shared
 // by name; a reload that changes their settings is then refused.
 //
-// The package starts no goroutine: the caller runs [Live.Run]. Models and everything built from them are safe for
+// The package starts no goroutine: the caller runs [LiveChain.Run]. Models and everything built from them are safe for
 // concurrent use.
 package binder

@@ -1,7 +1,6 @@
 package binder_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"maps"
@@ -111,11 +110,7 @@ func liveChain(t *testing.T, doc *page, base http.RoundTripper, o binder.HTTPOpt
 	return l
 }
 
-type reloader interface {
-	Reload(ctx context.Context) (bool, error)
-}
-
-func reload(t *testing.T, l reloader, doc *page, text string) {
+func reload(t *testing.T, l *binder.LiveChain, doc *page, text string) {
 	t.Helper()
 	doc.set(text, nil)
 	changed, err := l.Reload(t.Context())
@@ -207,20 +202,4 @@ func TestLiveChainAfterClose(t *testing.T) {
 	_, err = l.RoundTrip(req)
 	require.ErrorIs(t, err, resilience.ErrClosed)
 	require.True(t, body.closed)
-}
-
-type panicking struct{}
-
-func (panicking) RoundTrip(*http.Request) (*http.Response, error) { panic("fault") }
-
-func TestLiveChainSurvivesAPanic(t *testing.T) {
-	doc := &page{doc: second1}
-	l := liveChain(t, doc, panicking{}, binder.HTTPOptions{})
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.test/", http.NoBody)
-	require.NoError(t, err)
-	require.PanicsWithValue(t, "fault", func() { _, _ = l.RoundTrip(req) })
-	policies := l.CurrentForTest().Policies
-	reload(t, l, doc, second2)
-	_, err = policies.Execute(t.Context(), func(context.Context) (*http.Response, error) { return nil, nil })
-	require.ErrorIs(t, err, resilience.ErrClosed, "nothing is under way on the old one")
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -22,41 +23,37 @@ const defaultPoll = 5 * time.Second
 // LiveConfig says where documents come from and who is told of changes.
 type LiveConfig struct {
 	Source Source        // returns the document; nil is an error
-	Poll   time.Duration // time between two reads of the source while [Live.Run] runs; zero means 5 s
+	Poll   time.Duration // time between two reads of the source while [LiveChain.Run] runs; zero means 5 s
 	// OnReload, if set, is called when a reload found something new, on the goroutine of the reload. m is the model in
 	// use; err is nil, or why the new document was not taken. The same error is reported only once in a row. After an
 	// error, OnReload is called with nil when the document is good again, even if it is the old one.
 	OnReload func(m *Model, err error)
 }
 
-// Live holds the value that was built from the newest good document of a source. A new document replaces the value at
-// once. Uses in flight end on the old value, and the last of them closes it. A document with errors changes nothing.
+// LiveChain is a chain that follows the document of a source. A new document replaces the chain at once. A request stays
+// on the chain on which it began, until the end of the response's body. A document with errors changes nothing.
 //
 // It starts no goroutine: the caller runs Run. All methods are safe for concurrent use.
-type Live[C io.Closer] struct {
-	cfg   LiveConfig
-	build func(*Model) (C, error)
+type LiveChain struct {
+	cfg     LiveConfig
+	base    http.RoundTripper
+	opts    HTTPOptions                // its circuit is that of the current chain
+	current atomic.Pointer[generation] // nil after Close
 
-	current atomic.Pointer[generation[C]] // nil after Close
-
-	mu     sync.Mutex // held during a reload, so that there is one at a time; guards what follows
+	mu     sync.Mutex // held during a reload, so that there is one at a time; guards what follows, and opts
 	data   []byte     // the document of current
 	failed string     // text of the last error, to report it only once
-
-	closeErr atomic.Pointer[error] // the first error of closing a value
 }
 
-type generation[C io.Closer] struct {
-	live  *Live[C]
+// generation is a chain and its document. It is never closed: later requests do not get it, and it has no resources.
+type generation struct {
 	model *Model
-	value C
-	uses  atomic.Int64 // uses in flight, plus one while it is current
-	end   func(error)  // leave, with the signature that a Bind needs
+	chain *Chain
 }
 
-// NewLive loads the first document and calls build with its model. Errors are those of the source, [Load] or build.
-// build is not called concurrently.
-func NewLive[C io.Closer](ctx context.Context, cfg LiveConfig, build func(*Model) (C, error)) (*Live[C], error) {
+// NewLiveChain loads and binds the first document. A later document keeps the circuit of the one before if the section
+// CircuitBreaker is the same. Errors are those of the source, [Load] or [BindHTTP].
+func NewLiveChain(ctx context.Context, cfg LiveConfig, base http.RoundTripper, o HTTPOptions) (*LiveChain, error) {
 	switch {
 	case cfg.Source == nil:
 		return nil, errors.New("binder: LiveConfig.Source is nil: give File or a function")
@@ -64,7 +61,7 @@ func NewLive[C io.Closer](ctx context.Context, cfg LiveConfig, build func(*Model
 		return nil, fmt.Errorf("binder: LiveConfig.Poll is %v: give a positive duration, or zero for %v", cfg.Poll, defaultPoll)
 	}
 	cfg.Poll = cmp.Or(cfg.Poll, defaultPoll)
-	l := &Live[C]{cfg: cfg, build: build}
+	l := &LiveChain{cfg: cfg, base: base, opts: o}
 	g, data, err := l.look(ctx, nil)
 	if err != nil {
 		return nil, err
@@ -74,8 +71,8 @@ func NewLive[C io.Closer](ctx context.Context, cfg LiveConfig, build func(*Model
 	return l, nil
 }
 
-// look reads the source and builds the document's value, or returns old if the document means the same as old's.
-func (l *Live[C]) look(ctx context.Context, old *generation[C]) (g *generation[C], data []byte, err error) {
+// look reads the source and binds the document, or returns old if the document means the same as old's.
+func (l *LiveChain) look(ctx context.Context, old *generation) (g *generation, data []byte, err error) {
 	if data, err = l.cfg.Source(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -89,57 +86,55 @@ func (l *Live[C]) look(ctx context.Context, old *generation[C]) (g *generation[C
 	if old != nil && m.Equal(old.model) {
 		return old, data, nil
 	}
-	g = &generation[C]{live: l, model: m}
-	g.end = func(error) { g.leave() }
-	g.uses.Store(1)
-	g.value, err = l.build(m)
-	return g, data, err
+	chain, err := BindHTTP(m, l.base, l.opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.opts.carried = nil
+	if core := chain.Policies.Circuit; core != nil {
+		l.opts.carried = &settled{*m.CircuitBreaker, core}
+	}
+	return &generation{m, chain}, data, nil
 }
 
-// Reload reads the source now, and reports whether the value in use was replaced. On an error it was not.
-func (l *Live[C]) Reload(ctx context.Context) (changed bool, err error) {
-	old, news, err := l.reload(ctx)
-	if old != nil {
-		old.leave()
-	}
+// Reload reads the source now, and reports whether the chain was replaced. On an error it was not.
+func (l *LiveChain) Reload(ctx context.Context) (changed bool, err error) {
+	changed, news, err := l.reload(ctx)
 	if news != nil && l.cfg.OnReload != nil {
 		l.cfg.OnReload(news, err)
 	}
-	return old != nil, err
+	return changed, err
 }
 
-// reload returns the generation that was replaced, if any, and the model in use if OnReload must be called.
-func (l *Live[C]) reload(ctx context.Context) (replaced *generation[C], news *Model, err error) {
+// reload returns the model in use if OnReload must be called.
+func (l *LiveChain) reload(ctx context.Context) (changed bool, news *Model, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old := l.current.Load()
 	if old == nil {
-		return nil, nil, resilience.ErrClosed
+		return false, nil, resilience.ErrClosed
 	}
 	g, data, err := l.look(ctx, old)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return nil, nil, err // the caller's context has ended, so the document is not to blame
+		return false, nil, err // the caller's context has ended, so the document is not to blame
 	case err != nil:
 		if err.Error() != l.failed {
 			news, l.failed = old.model, err.Error()
 		}
-		return nil, news, err
+		return false, news, err
 	}
-	if l.failed != "" {
-		news = old.model // the error was reported, so report its end
+	if l.failed != "" || g != old { // the end of an error that was reported is news too
+		news = g.model
 	}
 	l.data, l.failed = data, ""
-	if g == old {
-		return nil, news, nil
-	}
 	l.current.Store(g)
-	return old, g.model, nil
+	return g != old, news, nil
 }
 
 // Run reads the source every Poll until ctx ends. It returns ctx's error, or [resilience.ErrClosed] after Close.
 // Changes are reported to OnReload.
-func (l *Live[C]) Run(ctx context.Context) error {
+func (l *LiveChain) Run(ctx context.Context) error {
 	for {
 		if err := clock.Sleep(ctx, clock.System(), l.cfg.Poll); err != nil {
 			return err
@@ -152,59 +147,34 @@ func (l *Live[C]) Run(ctx context.Context) error {
 }
 
 // Model returns the model in use, or nil after Close.
-func (l *Live[C]) Model() *Model {
+func (l *LiveChain) Model() *Model {
 	if g := l.current.Load(); g != nil {
 		return g.model
 	}
 	return nil
 }
 
-// use begins a use of the current generation, which stays open until leave is called.
-func (l *Live[C]) use() (*generation[C], error) {
-	for {
-		g := l.current.Load()
-		if g == nil {
-			return nil, resilience.ErrClosed
+// RoundTrip sends a request through the current chain. After Close it fails with [resilience.ErrClosed].
+func (l *LiveChain) RoundTrip(req *http.Request) (*http.Response, error) {
+	g := l.current.Load()
+	if g == nil {
+		if req.Body != nil {
+			_ = req.Body.Close() // the caller gets the other error
 		}
-		if g.enter() {
-			return g, nil
-		}
-		// It has been replaced and closed since it was loaded, so there is another one.
+		return nil, resilience.ErrClosed
 	}
+	return g.chain.RoundTrip(req)
 }
 
-// Close makes later uses fail with [resilience.ErrClosed]. Uses in flight go on, and the last of them closes the value.
-// Close returns the first error of closing a value so far.
-func (l *Live[C]) Close() error {
+// CloseIdleConnections closes the idle connections of the transport at the end of the chain.
+func (l *LiveChain) CloseIdleConnections() { closeIdle(l.base) }
+
+// Close makes later requests fail with [resilience.ErrClosed]. Requests in flight go on. Its error is nil.
+func (l *LiveChain) Close() error {
 	l.mu.Lock() // no reload is in progress, and later ones fail
-	g := l.current.Swap(nil)
-	l.mu.Unlock()
-	if g != nil {
-		g.leave()
-	}
-	if err := l.closeErr.Load(); err != nil {
-		return *err
-	}
+	defer l.mu.Unlock()
+	l.current.Store(nil)
 	return nil
-}
-
-// enter begins a use, unless the generation is closed.
-func (g *generation[C]) enter() bool {
-	for n := g.uses.Load(); n > 0; n = g.uses.Load() {
-		if g.uses.CompareAndSwap(n, n+1) {
-			return true
-		}
-	}
-	return false
-}
-
-func (g *generation[C]) leave() {
-	if g.uses.Add(-1) > 0 {
-		return
-	}
-	if err := g.value.Close(); err != nil {
-		g.live.closeErr.CompareAndSwap(nil, &err) // only the first error is kept, because a Live may see any number of documents
-	}
 }
 
 // Source returns the present document, which must not be changed afterwards. It is not called concurrently.

@@ -3,10 +3,10 @@ package binder_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,36 +36,13 @@ func (p *page) source(context.Context) ([]byte, error) {
 	return []byte(p.doc), p.err
 }
 
-type part struct {
-	limit  time.Duration
-	closed atomic.Int32
-	err    error
-}
-
-func (p *part) Close() error {
-	p.closed.Add(1)
-	return p.err
-}
-
-func build(parts *[]*part) func(*binder.Model) (*part, error) {
-	return func(m *binder.Model) (*part, error) {
-		if m.Timeout == nil {
-			return nil, errors.New("Timeout: is missing here")
-		}
-		p := &part{limit: m.Timeout.Limit}
-		*parts = append(*parts, p)
-		return p, nil
-	}
-}
-
-// follow builds parts of a document, and closes them at the end.
-func follow(t *testing.T, cfg binder.LiveConfig) (*binder.Live[*part], *[]*part) {
+// follow makes a chain around a transport that is never asked.
+func follow(t *testing.T, cfg binder.LiveConfig) *binder.LiveChain {
 	t.Helper()
-	parts := new([]*part)
-	l, err := binder.NewLive(t.Context(), cfg, build(parts))
+	l, err := binder.NewLiveChain(t.Context(), cfg, http.NewFileTransport(http.Dir(t.TempDir())), binder.HTTPOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = l.Close() })
-	return l, parts
+	return l
 }
 
 const (
@@ -73,56 +50,36 @@ const (
 	second2 = `{"Timeout": {"Seconds": 2}}`
 )
 
-func TestLiveSwapsAndClosesWithTheLastUse(t *testing.T) {
+func TestLiveSwaps(t *testing.T) {
 	doc := &page{doc: second1}
-	l, parts := follow(t, binder.LiveConfig{Source: doc.source})
-	old, leaveOld, err := l.UseForTest()
-	require.NoError(t, err)
-	require.Equal(t, time.Second, old.limit)
-
-	doc.set(second2, nil)
-	changed, err := l.Reload(t.Context())
-	require.NoError(t, err)
-	require.True(t, changed)
+	l := follow(t, binder.LiveConfig{Source: doc.source})
+	require.Equal(t, time.Second, l.Model().Timeout.Limit)
+	reload(t, l, doc, second2)
 	require.Equal(t, 2*time.Second, l.Model().Timeout.Limit)
-	current, leave, err := l.UseForTest()
-	require.NoError(t, err)
-	require.Equal(t, 2*time.Second, current.limit)
-	require.Zero(t, old.closed.Load(), "a use of it is under way")
-	leaveOld()
-	require.EqualValues(t, 1, old.closed.Load())
-
 	require.NoError(t, l.Close())
-	require.Zero(t, current.closed.Load(), "a use of it is under way")
-	leave()
-	require.EqualValues(t, 1, current.closed.Load())
-	_, _, err = l.UseForTest()
-	require.ErrorIs(t, err, resilience.ErrClosed)
-	_, err = l.Reload(t.Context())
+	_, err := l.Reload(t.Context())
 	require.ErrorIs(t, err, resilience.ErrClosed)
 	require.Nil(t, l.Model())
 	require.NoError(t, l.Close())
-	require.Len(t, *parts, 2)
 }
 
 func TestLiveDoesNotSwapForTheSame(t *testing.T) {
 	doc := &page{doc: second1}
 	told := 0
-	l, parts := follow(t, binder.LiveConfig{Source: doc.source, OnReload: func(*binder.Model, error) { told++ }})
+	l := follow(t, binder.LiveConfig{Source: doc.source, OnReload: func(*binder.Model, error) { told++ }})
 	for _, same := range []string{second1, ` {"resilience": {"timeout": {"seconds": 1.0}}}`} {
 		doc.set(same, nil)
 		changed, err := l.Reload(t.Context())
 		require.NoError(t, err)
 		require.False(t, changed)
 	}
-	require.Len(t, *parts, 1)
 	require.Zero(t, told)
 }
 
 func TestLiveKeepsTheOldForABadDocument(t *testing.T) {
 	doc := &page{doc: second1}
 	var told []string
-	l, parts := follow(t, binder.LiveConfig{Source: doc.source, OnReload: func(m *binder.Model, err error) {
+	l := follow(t, binder.LiveConfig{Source: doc.source, OnReload: func(m *binder.Model, err error) {
 		told = append(told, m.Timeout.Limit.String()+" "+errText(err))
 	}})
 	for _, step := range []struct {
@@ -136,7 +93,7 @@ func TestLiveKeepsTheOldForABadDocument(t *testing.T) {
 		{second1, nil}, // what was told is taken back, though nothing else has changed
 		{second1, nil},
 		{``, errDown},
-		{`{}`, nil}, // loads, and cannot be built of
+		{`{"Fallback": {}}`, nil}, // loads, and cannot be bound
 	} {
 		doc.set(step.doc, step.err)
 		changed, err := l.Reload(t.Context())
@@ -151,10 +108,9 @@ func TestLiveKeepsTheOldForABadDocument(t *testing.T) {
 		"1s down",
 		"1s ok",
 		"1s down",
-		"1s Timeout: is missing here",
+		"1s Fallback: a document cannot say what to return instead: give Options.Fallback, or remove the section",
 		"2s ok",
 	}, told)
-	require.Len(t, *parts, 2)
 }
 
 func errText(err error) string {
@@ -165,7 +121,7 @@ func errText(err error) string {
 }
 
 func TestLiveOfACallerWhoGaveUp(t *testing.T) {
-	l, _ := follow(t, binder.LiveConfig{
+	l := follow(t, binder.LiveConfig{
 		Source:   func(ctx context.Context) ([]byte, error) { return []byte(second1), ctx.Err() },
 		OnReload: func(_ *binder.Model, err error) { t.Errorf("OnReload with %v, want no call", err) },
 	})
@@ -181,22 +137,12 @@ func TestNewLiveRefuses(t *testing.T) {
 		"binder: LiveConfig.Source is nil: give File or a function":                {},
 		"binder: LiveConfig.Poll is -1s: give a positive duration, or zero for 5s": {Source: good.source, Poll: -time.Second},
 		"down": {Source: (&page{err: errDown}).source},
-		"the document is empty; write {} for no policy at all": {Source: (&page{}).source},
-		"Timeout: is missing here":                             {Source: (&page{doc: "{}"}).source},
+		"the document is empty; write {} for no policy at all":                                                 {Source: (&page{}).source},
+		"Fallback: a document cannot say what to return instead: give Options.Fallback, or remove the section": {Source: (&page{doc: `{"Fallback": {}}`}).source},
 	} {
-		var parts []*part
-		_, err := binder.NewLive(t.Context(), cfg, build(&parts))
+		_, err := binder.NewLiveChain(t.Context(), cfg, http.DefaultTransport, binder.HTTPOptions{})
 		require.EqualError(t, err, want)
 	}
-}
-
-func TestLiveCloseError(t *testing.T) {
-	doc := &page{doc: second1}
-	l, parts := follow(t, binder.LiveConfig{Source: doc.source})
-	(*parts)[0].err = errDown
-	require.ErrorIs(t, l.Close(), errDown)
-	require.ErrorIs(t, l.Close(), errDown)
-	require.EqualValues(t, 1, (*parts)[0].closed.Load())
 }
 
 func TestLiveRunFollowsTheSource(t *testing.T) {
@@ -204,7 +150,7 @@ func TestLiveRunFollowsTheSource(t *testing.T) {
 		doc := &page{doc: second1}
 		var at []time.Duration
 		begun := time.Now()
-		l, _ := follow(t, binder.LiveConfig{
+		l := follow(t, binder.LiveConfig{
 			Source: doc.source, Poll: 3 * time.Second,
 			OnReload: func(*binder.Model, error) { at = append(at, time.Since(begun)) },
 		})
@@ -226,34 +172,31 @@ func TestLiveRunFollowsTheSource(t *testing.T) {
 	})
 }
 
-// Uses, reloads and a Close at the same time: each part is closed once, and never under a use.
+// Requests, reloads and a Close at the same time: each request ends well, also on a chain that was replaced.
 func TestLiveUnderLoad(t *testing.T) {
 	doc := &page{doc: second1}
-	l, parts := follow(t, binder.LiveConfig{Source: doc.source})
+	l := follow(t, binder.LiveConfig{Source: doc.source})
 	var users sync.WaitGroup
 	for range 8 {
 		users.Go(func() {
 			for {
-				p, leave, err := l.UseForTest()
-				if err != nil {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.test/", http.NoBody)
+				assert.NoError(t, err)
+				res, err := l.RoundTrip(req)
+				if errors.Is(err, resilience.ErrClosed) {
 					return
 				}
-				assert.Zero(t, p.closed.Load(), "a part in use is closed")
-				leave()
+				if assert.NoError(t, err) {
+					assert.NoError(t, res.Body.Close())
+				}
 			}
 		})
 	}
 	for i := range 200 {
-		doc.set([]string{second2, second1}[i%2], nil)
-		_, err := l.Reload(t.Context())
-		require.NoError(t, err)
+		reload(t, l, doc, []string{second2, second1}[i%2])
 	}
 	require.NoError(t, l.Close())
 	users.Wait()
-	require.Len(t, *parts, 201)
-	for _, p := range *parts {
-		require.EqualValues(t, 1, p.closed.Load())
-	}
 }
 
 func TestFile(t *testing.T) {
