@@ -346,24 +346,19 @@ func refusesHead(f *facts.Page) bool {
 
 // factsFile is the sink of facts. For a record that no handler saw, such as that of a URL disallowed by robots.txt, it
 // writes facts made from the record.
-type factsFile struct {
+type factsFile struct{ itemFile }
+
+// itemFile is what crawl.Items returns.
+type itemFile interface {
 	record.Durable
-	name string
+	record.ItemSink
 }
 
 // Mark returns how far the file is committed, under a name that does not change when the directory moves.
 func (w factsFile) Mark() record.Position {
-	p := w.Durable.Mark()
-	p.Path = w.name
+	p := w.itemFile.Mark()
+	p.Path = factsName
 	return p
-}
-
-// Takes implements [record.ItemSink].
-func (w factsFile) Takes(value any) bool { _, ok := value.(*facts.Page); return ok }
-
-// WriteItem implements [record.ItemSink].
-func (w factsFile) WriteItem(r *record.Record, item record.Item) error {
-	return w.Durable.(record.ItemSink).WriteItem(r, item) //nolint:forcetypeassert // it is made by crawl.Items
 }
 
 // Write writes facts for a record that has an error and no items.
@@ -387,7 +382,10 @@ func openFacts(dir string, state *crawl.State) (factsFile, error) {
 		resume = &at
 	}
 	file, err := crawl.Items[facts.Page](filepath.Join(dir, factsName), resume)
-	return factsFile{file, factsName}, err
+	if err != nil {
+		return factsFile{}, err
+	}
+	return factsFile{file.(itemFile)}, nil //nolint:forcetypeassert // as documented
 }
 
 // readKnown returns the successful responses of other sites in the facts of an older audit, or nil if these cannot be

@@ -56,7 +56,7 @@ type Page struct {
 
 // HTML is what is known of an HTML page with the status 200.
 type HTML struct {
-	Titles, Descriptions, Headings []string    `json:",omitempty"` // at most maxTexts of each; headings are h1
+	Titles, Descriptions, Headings []string    `json:",omitempty"` // at most MaxTexts of each; headings are h1
 	TitleBelow                     bool        `json:",omitempty"` // a title element is in the body
 	Lang                           string      `json:",omitempty"`
 	Canonicals                     []Canonical `json:",omitempty"`
@@ -102,10 +102,11 @@ type Sample struct {
 	First []string `json:",omitempty"`
 }
 
+// Bounds of texts.
 const (
 	maxSample = 5
-	maxTexts  = 5
-	maxText   = 400 // bytes of a title, a detail or a fragment
+	MaxTexts  = 5   // titles, descriptions and headings of a page
+	MaxText   = 400 // bytes of a title, a detail or a fragment; a longer one ends in an ellipsis
 )
 
 // Add counts s, and keeps it if there is room.
@@ -115,13 +116,13 @@ func (t *Sample) Add(s string) {
 	}
 }
 
-// clip cuts s to maxText bytes of valid UTF-8 in one line.
+// clip cuts s to MaxText bytes of valid UTF-8 in one line.
 func clip(s string) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
-	if len(s) <= maxText {
+	if len(s) <= MaxText {
 		return s
 	}
-	return strings.ToValidUTF8(s[:maxText], "") + "…"
+	return strings.ToValidUTF8(s[:MaxText], "") + "…"
 }
 
 // Kind is how a page links to a URL.
@@ -189,11 +190,8 @@ func (s Strings) MarshalJSON() ([]byte, error) {
 		return json.Marshal([]string(s))
 	}
 	var b bytes.Buffer
-	w, err := flate.NewWriter(&b, flate.BestSpeed)
-	if err != nil { // impossible: the level is valid
-		return nil, err
-	}
-	_, _ = io.WriteString(w, text) // a Buffer never fails
+	w, _ := flate.NewWriter(&b, flate.BestSpeed) // the level is valid
+	_, _ = io.WriteString(w, text)               // a Buffer never fails
 	_ = w.Close()
 	return json.Marshal(b.Bytes())
 }
@@ -242,22 +240,15 @@ func (h Hashes) Has(text string) bool {
 
 // MarshalText encodes the set as base64.
 func (h Hashes) MarshalText() ([]byte, error) {
-	raw := make([]byte, 0, 4*len(h))
-	for _, x := range h {
-		raw = binary.LittleEndian.AppendUint32(raw, x)
-	}
-	return base64.RawStdEncoding.AppendEncode(nil, raw), nil
+	raw, err := binary.Append(nil, binary.LittleEndian, []uint32(h))
+	return base64.RawStdEncoding.AppendEncode(nil, raw), err
 }
 
 // UnmarshalText decodes what MarshalText has encoded.
 func (h *Hashes) UnmarshalText(text []byte) error {
 	raw, err := base64.RawStdEncoding.AppendDecode(nil, text)
-	if err != nil {
-		return err
+	if *h = make(Hashes, len(raw)/4); err == nil {
+		_, err = binary.Decode(raw, binary.LittleEndian, []uint32(*h))
 	}
-	*h = make(Hashes, 0, len(raw)/4)
-	for ; len(raw) >= 4; raw = raw[4:] {
-		*h = append(*h, binary.LittleEndian.Uint32(raw))
-	}
-	return nil
+	return err
 }

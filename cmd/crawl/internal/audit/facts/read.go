@@ -212,7 +212,7 @@ func directives(list []string, text string, addressed bool) []string {
 
 // text appends a text to list, if there is room.
 func text(list []string, s string) []string {
-	if len(list) >= maxTexts {
+	if len(list) >= MaxTexts {
 		return list
 	}
 	return append(list, clip(s))
@@ -298,7 +298,7 @@ func (r *reading) meta(e crawl.Element, part string) {
 func (r *reading) related(rel, code, raw, to, where string) {
 	switch strings.ToLower(rel) {
 	case "canonical":
-		if len(r.Canonicals) < maxTexts {
+		if len(r.Canonicals) < MaxTexts {
 			r.Canonicals = append(r.Canonicals, Canonical{clip(raw), to, where})
 		}
 	case "alternate":
@@ -338,11 +338,11 @@ func (r *reading) jsonld(e crawl.Element) {
 	}
 }
 
-// typo matches the beginning of a mistyped URL with a scheme, and whole that of a correct one.
-var (
-	typo  = regexp.MustCompile(`(?i)^(?:h?tt?ps?|hh?ttt?pp?s?)(?:://|:/*$|;//|//)`)
-	whole = regexp.MustCompile(`(?i)^https?://`)
-)
+// typo matches the beginning of a mistyped URL with a scheme.
+var typo = regexp.MustCompile(`(?i)^(?:h?tt?ps?|hh?ttt?pp?s?)(?:://|:/*$|;//|//)`)
+
+// Absolute matches the beginning of a reference with a scheme of the web.
+var Absolute = regexp.MustCompile(`(?i)^https?://`)
 
 // anchor adds a link that a reader can click.
 func (r *reading) anchor(e crawl.Element) {
@@ -353,7 +353,7 @@ func (r *reading) anchor(e crawl.Element) {
 	if href == "" {
 		return
 	}
-	if typo.MatchString(href) && (to == "" || !whole.MatchString(href)) {
+	if typo.MatchString(href) && (to == "" || !Absolute.MatchString(href)) {
 		r.BadLinks.Add(href)
 	}
 	if Local(to) && !Local(r.page.URL.String()) {

@@ -35,8 +35,6 @@ func translates(h *facts.HTML, url string) bool {
 }
 
 var (
-	// absolute matches the beginning of a reference with a scheme of the web.
-	absolute = regexp.MustCompile(`(?i)^https?://`)
 	// home matches the URL of a home page.
 	home = regexp.MustCompile(`^\w+://[^/?]*/(?:(?:[^?]*/)?(?:index|default)\.[^/?]*)?(?:\?.*)?$`)
 	// notFound matches the title of a page that says that a page was not found.
@@ -66,17 +64,23 @@ func size(n int64) string {
 // several finds pages with more than one of a kind of text.
 func several(of func(*facts.HTML) []string) query {
 	return on(pages, func(r *row) (string, bool) {
-		list := of(r.html)
-		return fmt.Sprintf("%d: %s", len(list), strings.Join(list, " | ")), len(list) > 1
+		list, more := of(r.html), ""
+		if len(list) == facts.MaxTexts {
+			more = " or more"
+		}
+		return fmt.Sprintf("%d%s: %s", len(list), more, strings.Join(list, " | ")), len(list) > 1
 	})
 }
 
 // long finds pages whose first text of a kind has more than limit characters.
 func long(of func(*facts.HTML) []string, limit int) query {
 	return on(indexable, func(r *row) (string, bool) {
-		text := first(of(r.html))
+		text, least := first(of(r.html)), ""
+		if len(text) > facts.MaxText {
+			least = "at least "
+		}
 		n := utf8.RuneCountInString(text)
-		return fmt.Sprintf("%d characters: %s", n, text), n > limit
+		return fmt.Sprintf("%s%d characters: %s", least, n, text), n > limit
 	})
 }
 

@@ -122,7 +122,9 @@ var Table = []Rule{
 	{"canonical-insecure", groupCanonical, "Canonical URL without encryption", Warning, "the canonical URL of an https page is http", "write https", on(elsewhere, func(r *row) (string, bool) {
 		return r.ref, strings.HasPrefix(r.url, "https://") && strings.HasPrefix(r.ref, "http://")
 	})},
-	{"canonical-relative", groupCanonical, "Relative canonical URL", Notice, "a canonical link is relative: copies of the page on other hosts would name themselves", "write the whole URL", on(heeded, func(r *row) (string, bool) { return strconv.Quote(r.raw), r.ref != "" && !absolute.MatchString(r.raw) })},
+	{"canonical-relative", groupCanonical, "Relative canonical URL", Notice, "a canonical link is relative: copies of the page on other hosts would name themselves", "write the whole URL", on(heeded, func(r *row) (string, bool) {
+		return strconv.Quote(r.raw), r.ref != "" && !facts.Absolute.MatchString(r.raw)
+	})},
 
 	{"hreflang-broken", groupLanguages, "Translation is broken", Error, "a page names a translation that is answered with an error", "correct the URL, or remove it", on(languages, func(r *row) (string, bool) { return r.ref + ": " + r.why, !r.there() })},
 	{"hreflang-code", groupLanguages, "Code of no language", Error, "a code is no language (ISO 639-1), with or without script and region (ISO 3166-1), nor x-default", "correct the code, such as en-GB for en-UK", on(languages, func(r *row) (string, bool) { fault := codeFault(r.code); return fault, fault != "" })},
@@ -149,7 +151,7 @@ var Table = []Rule{
 		return fmt.Sprintf("it names %d others", len(r.html.Languages)), len(r.html.Languages) > 0 && !r.variants && !translates(r.html, r.url)
 	})},
 	{"hreflang-conflict", groupLanguages, "Two pages of one language", Warning, "a page names different URLs for one code", "leave one", on(languages, hreflangConflict)},
-	{"hreflang-relative", groupLanguages, "Relative URL of a translation", Warning, "a translation is named by a relative URL, which search engines ignore", "write the whole URL", on(languages, func(r *row) (string, bool) { return strconv.Quote(r.raw), !absolute.MatchString(r.raw) })},
+	{"hreflang-relative", groupLanguages, "Relative URL of a translation", Warning, "a translation is named by a relative URL, which search engines ignore", "write the whole URL", on(languages, func(r *row) (string, bool) { return strconv.Quote(r.raw), !facts.Absolute.MatchString(r.raw) })},
 	{"lang-mismatch", groupLanguages, "Language contradicts itself", Notice, "the lang attribute of a page is another language than its own hreflang", "correct one of them", on(pages, langMismatch)},
 	{"lang-missing", groupLanguages, "No language", Notice, "the html element has no lang attribute, and screen readers guess; told once for a host if nearly all lack it", "add lang, such as lang=\"en\"", lacking(indexable, func(r *row) bool { return r.html.Lang == "" && !r.html.Empty })},
 
