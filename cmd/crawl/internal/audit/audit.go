@@ -62,6 +62,7 @@ const (
 	stateDir  = "state"       // in Dir
 	jsonFile  = "audit.json"  // in Dir
 	factsName = "facts.jsonl" // in stateDir
+	seedsName = "seeds"       // in stateDir: the seeds, one on a line
 
 	// Labels of requests besides those of the site, and the metadata that counts redirects.
 	labelOutside = "audit-outside"
@@ -247,14 +248,26 @@ func (a *audit) open() (crawl.Options, *crawl.State, error) {
 	if a.Dir == "" {
 		return o, nil, nil
 	}
+	var seeds strings.Builder
+	for _, seed := range a.canonicalSeeds() {
+		fmt.Fprintln(&seeds, seed)
+	}
+	file := filepath.Join(a.work, seedsName)
 	state, err := crawl.OpenState(crawl.StateConfig{Dir: a.work, Version: cli.Version(), Log: a.Log})
 	if errors.Is(err, fs.ErrNotExist) {
 		o.StateDir = a.work
 		_ = os.Remove(filepath.Join(a.work, factsName)) // of a run that was killed before its crawl began
+		if err := os.WriteFile(file, []byte(seeds.String()), 0o600); err != nil {
+			return o, nil, cli.Write("--output", err)
+		}
 		return o, nil, nil
 	}
 	if err != nil {
 		return o, nil, err
+	}
+	if old, err := os.ReadFile(file); err == nil && string(old) != seeds.String() {
+		err = cli.Usagef("%s has an audit of %s that was interrupted: give the same URLs to go on with it, or another --output", a.Dir, strings.Join(strings.Fields(string(old)), " "))
+		return o, nil, errors.Join(err, state.Close())
 	}
 	queued, pages := state.Left()
 	a.Log.Info("going on with the audit", slog.Int64("visited", pages), slog.Int64("queued", queued))

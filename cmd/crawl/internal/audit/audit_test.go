@@ -105,6 +105,9 @@ func TestKilledAuditGoesOn(t *testing.T) {
 	site.hold.Store(nil)
 	close(over)
 	require.NoFileExists(t, filepath.Join(killed, "audit.json"))
+	other := auditOf(t.Context(), killed, server.URL+"/5")
+	require.Equal(t, cli.CodeUsage, cli.CodeOf(other))
+	require.ErrorContains(t, other, "has an audit of "+server.URL+"/ that was interrupted")
 
 	require.Equal(t, cli.CodeFindings, cli.CodeOf(auditOf(t.Context(), killed, server.URL)))
 	require.Equal(t, findings(t, whole), findings(t, killed))
