@@ -1,14 +1,20 @@
 #!/bin/sh
-# Builds the archives of a release: for each platform a static binary with its manual pages,
-# completions and licence, and SHA256SUMS of all. The version is that of the tag or commit.
+# Builds a release: for each platform an archive with a static binary, its manual pages, completions
+# and licence, for Linux also .deb and .rpm packages, a list of everything in the binary (SBOM,
+# CycloneDX), the licences of its modules, and SHA256SUMS of all. The version is that of the tag or commit.
 #
 #   deploy/release.sh [DIR [PLATFORM...]]
+#
+# With SIGNING_KEY, the PEM file of an ECDSA key on P-256, SHA256SUMS.sig is its signature, which openssl and
+# cosign check: docs/how-to/install.md has the commands.
 #
 # The same commit, built by the same version of Go, gives the same bytes: no path, no build
 # ID, no time but that of the commit, and files in the order of their names. It needs GNU tar,
 # and git for the version.
 set -eu
 export LC_ALL=C TZ=UTC CGO_ENABLED=0
+NFPM=github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0
+SBOM=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 GO=${GO:-go}
 dist=${1:-dist}
 [ $# -eq 0 ] || shift
@@ -16,10 +22,16 @@ dist=${1:-dist}
 
 # Archives of another version must not get into the checksums.
 mkdir -p "$dist"
-rm -f "$dist"/crawl_*.tar.gz "$dist"/SHA256SUMS
+dist=$(cd "$dist" && pwd)
+here=$(cd "$(dirname "$0")" && pwd)
+rm -f "$dist"/crawl_* "$dist"/treadlight* "$dist"/SHA256SUMS*
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
+mkdir "$work/bin"
+GOFLAGS='' GOBIN="$work/bin" "$GO" install "$NFPM"
+GOFLAGS='' GOBIN="$work/bin" "$GO" install "$SBOM"
+PATH=$work/bin:$PATH
 
 build() { # GOOS GOARCH FILE
 	GOOS=$1 GOARCH=$2 "$GO" build -trimpath -buildvcs=true -ldflags '-s -w -buildid=' -o "$3" ./cmd/crawl
@@ -28,12 +40,26 @@ build() { # GOOS GOARCH FILE
 build "$("$GO" env GOHOSTOS)" "$("$GO" env GOHOSTARCH)" "$work/crawl"
 version=$("$work/crawl" version | cut -d ' ' -f 2)
 epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+export SOURCE_DATE_EPOCH="$epoch"
+case $version in # versions of packages begin with a digit
+v[0-9]*) packaged=${version#v} ;;
+*) packaged=0~$version ;;
+esac
 mkdir "$work/common" "$work/common/completions"
 "$work/crawl" man "$work/common/man" >/dev/null
 for shell in bash zsh fish powershell; do
 	"$work/crawl" completion "$shell" >"$work/common/completions/crawl.$shell"
 done
 cp LICENSE README.md "$work/common/"
+# The licences of all modules in the binary ask to be passed on with it.
+"$GO" list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/crawl | sort -u |
+	while read -r path v dir; do
+		find "$dir" -maxdepth 1 -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' \) | sort | while read -r file; do
+			printf '==== %s %s: %s ====\n\n' "$path" "$v" "${file##*/}"
+			cat "$file"
+			echo
+		done
+	done >"$work/common/LICENSES-OF-MODULES"
 cp -r deploy/systemd "$work/common/"
 
 for platform in "$@"; do
@@ -46,7 +72,19 @@ for platform in "$@"; do
 	build "$os" "$arch" "$work/$name/$binary"
 	tar --sort=name --format=ustar --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
 		-C "$work" -cf - "$name" | gzip -9n >"$dist/$name.tar.gz"
-	rm -rf "${work:?}/$name"
 	echo "$name.tar.gz"
+	if [ "$os" = linux ]; then
+		sed -i 's|/usr/local/bin/crawl|/usr/bin/crawl|g' "$work/$name"/systemd/*.service
+		find "$work/$name" -exec touch -d "@$epoch" {} +
+		for packager in deb rpm; do
+			(cd "$work/$name" && ARCH=$arch VERSION=$packaged nfpm package -f "$here/nfpm.yaml" -p "$packager" -t "$dist" >/dev/null)
+		done
+	fi
+	rm -rf "${work:?}/$name"
 done
-(cd "$dist" && sha256sum crawl_*.tar.gz >SHA256SUMS)
+cyclonedx-gomod bin -json -licenses -std -noserial -notimestamp -version "$version" -output "$dist/crawl_$version.cdx.json" "$work/crawl" 2>"$work/sbom.log" ||
+	{ cat "$work/sbom.log" >&2; exit 1; }
+(cd "$dist" && sha256sum crawl_* treadlight* >SHA256SUMS)
+if [ -n "${SIGNING_KEY:-}" ]; then
+	openssl dgst -sha256 -sign "$SIGNING_KEY" "$dist/SHA256SUMS" | openssl base64 -A >"$dist/SHA256SUMS.sig"
+fi
