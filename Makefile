@@ -37,7 +37,7 @@ WHOLE_IN := ./internal/integration ./internal/ratelimit ./internal/lab/simulate 
 space    := $(subst ,, )
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick test test-all docs picture size conformance race lint fmt fuzz bench peers bench-peers growth admission compare cover vuln check servers readers pages release clean
+.PHONY: help build quick test test-all docs picture size cross conformance race lint fmt fuzz bench peers bench-peers growth admission compare cover vuln check servers readers pages release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,8 +50,12 @@ pages: ## write manual pages and completions into dist/
 	CGO_ENABLED=0 $(GO) run ./cmd/crawl man dist/man >/dev/null
 	@for shell in bash zsh fish powershell; do $(GO) run ./cmd/crawl completion $$shell >dist/completions/crawl.$$shell; done
 
-release: ## archives for every platform with checksums into dist/, the same for the same commit
+release: ## archives and packages for every platform into dist/, the same for the same commit
 	GO="$(GO)" sh deploy/release.sh dist
+
+cross: ## vet the tree, and build its tests, as other systems would
+	for os in darwin windows freebsd; do \
+		GOOS=$$os $(GO) vet $(PKGS) && GOOS=$$os $(GO) test -vet=off -exec true $(PKGS) >/dev/null || exit 1; done
 
 test: servers readers bin/gotestsum ## run every test under the race detector, in random order, with real servers
 	$(SUM) -- $(RACE) -timeout 15m $(PKGS)
@@ -83,6 +87,7 @@ test-all: test ## make test, and what is slow: long fleets, kills, real servers,
 	$(GO) test -vet=off -timeout 1h -v -run '^TestHostilePagesAreRendered$$' ./internal/integration -render.hostile
 	d=$$(mktemp -d) && cp testdata/render/package.json $$d && npm install --silent --prefix $$d && \
 		$(GO) test -vet=off -timeout 1h -v -run '^(TestSitesOfFrameworks|TestScriptsOfSecurityCrawlMaze)$$' ./internal/integration -render.sites $$d; status=$$?; rm -rf $$d; exit $$status
+	$(GO) test -vet=off -timeout 1h ./deploy -release
 	$(MAKE) fuzz FUZZTIME=1m
 
 size: ## lines of Go per room: production, tests

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds a release: for each platform an archive with a static binary, its manual pages, completions
 # and licence, for Linux also .deb and .rpm packages, a list of everything in the binary (SBOM,
-# CycloneDX), the licences of its modules, and SHA256SUMS of all. The version is that of the tag or commit.
+# CycloneDX), the licences of its modules, a Homebrew formula, a Scoop manifest, and SHA256SUMS of all. The version
+# is that of the tag or commit.
 #
 #   deploy/release.sh [DIR [PLATFORM...]]
 #
@@ -9,7 +10,7 @@
 # cosign check: docs/how-to/install.md has the commands.
 #
 # The same commit, built by the same version of Go, gives the same bytes: no path, no build
-# ID, no time but that of the commit, and files in the order of their names. It needs GNU tar,
+# ID, no time but that of the commit, and files in the order of their names. It needs GNU tar, zip,
 # and git for the version.
 set -eu
 export LC_ALL=C TZ=UTC CGO_ENABLED=0
@@ -70,11 +71,17 @@ for platform in "$@"; do
 	if [ "$os" = windows ]; then binary=crawl.exe; fi
 	if [ "$os" != linux ]; then rm -rf "$work/$name/systemd"; fi
 	build "$os" "$arch" "$work/$name/$binary"
-	tar --sort=name --format=ustar --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
-		-C "$work" -cf - "$name" | gzip -9n >"$dist/$name.tar.gz"
-	echo "$name.tar.gz"
+	find "$work/$name" -exec touch -d "@$epoch" {} +
+	if [ "$os" = windows ]; then
+		(cd "$work" && find "$name" -type f | sort | zip -q -9 -X -@ "$dist/$name.zip")
+	else
+		tar --sort=name --format=ustar --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
+			-C "$work" -cf - "$name" | gzip -9n >"$dist/$name.tar.gz"
+	fi
+	echo "$name"
 	if [ "$os" = linux ]; then
 		sed -i 's|/usr/local/bin/crawl|/usr/bin/crawl|g' "$work/$name"/systemd/*.service
+		gzip -9n "$work/$name"/man/*
 		find "$work/$name" -exec touch -d "@$epoch" {} +
 		for packager in deb rpm; do
 			(cd "$work/$name" && ARCH=$arch VERSION=$packaged nfpm package -f "$here/nfpm.yaml" -p "$packager" -t "$dist" >/dev/null)
@@ -84,6 +91,17 @@ for platform in "$@"; do
 done
 cyclonedx-gomod bin -json -licenses -std -noserial -notimestamp -version "$version" -output "$dist/crawl_$version.cdx.json" "$work/crawl" 2>"$work/sbom.log" ||
 	{ cat "$work/sbom.log" >&2; exit 1; }
+fill() { # TEMPLATE FILE: only if all archives that it names were built
+	script="s|@VERSION@|$packaged|g; s|@TAG@|$version|g; s|@URL@|https://github.com/treadlight/crawl/releases/download/$version|g"
+	for platform in $(sed -n 's/.*@SUM \([a-z0-9_]*\)@.*/\1/p' "$1"); do
+		archive=$(find "$dist" -name "crawl_${version}_$platform.tar.gz" -o -name "crawl_${version}_$platform.zip")
+		[ -n "$archive" ] || return 0
+		script="$script; s|@SUM $platform@|$(sha256sum "$archive" | cut -d ' ' -f 1)|"
+	done
+	sed "$script" "$1" >"$2"
+}
+fill deploy/homebrew.rb "$dist/treadlight.rb"
+fill deploy/scoop.json "$dist/treadlight.json"
 (cd "$dist" && sha256sum crawl_* treadlight* >SHA256SUMS)
 if [ -n "${SIGNING_KEY:-}" ]; then
 	openssl dgst -sha256 -sign "$SIGNING_KEY" "$dist/SHA256SUMS" | openssl base64 -A >"$dist/SHA256SUMS.sig"
