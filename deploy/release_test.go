@@ -74,7 +74,9 @@ func requireListed(t *testing.T, dist, modules string) {
 	lists, err := filepath.Glob(filepath.Join(dist, "*.cdx.json"))
 	require.NoError(t, err)
 	require.Len(t, lists, 1)
-	var bom struct{ Components []struct{ Name, Version string } }
+	var bom struct {
+		Components []struct{ Name, Version string }
+	}
 	text, err := os.ReadFile(lists[0])
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &bom))

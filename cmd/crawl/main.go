@@ -99,7 +99,7 @@ func rootCommand(s cli.Streams) *cobra.Command {
 	root.AddCommand(
 		demoCommand(s), resumeCommand(s), againCommand(s), auditCommand(s), explainCommand(s), configCommand(s), statsCommand(s),
 		reportCommand(s), mergeCommand(s), fleetCommand(s), hostsCommand(s), checkCommand(s), testsiteCommand(s),
-		simulateCommand(s), mirrorCommand(s), planCommand(s), tryCommand(s), readCommand(s), watchCommand(s), completionCommand(s), manCommand(s), versionCommand(s),
+		simulateCommand(s), mirrorCommand(s), planCommand(s), doctorCommand(s), tryCommand(s), readCommand(s), watchCommand(s), completionCommand(s), manCommand(s), versionCommand(s),
 	)
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.DisableFlagsInUseLine = true // the usage names the flags already

@@ -52,8 +52,12 @@ var installs = map[string]string{
 	"darwin": "brew install --cask chromium", "windows": "winget install Google.Chrome", "freebsd": "pkg install chromium",
 }
 
-// find returns the path of the browser.
-func find(given string) (string, error) {
+// Install returns the command that installs Chromium on this system; empty if none is known.
+func Install() string { return installs[runtime.GOOS] }
+
+// Find returns the path of the browser: given, which is the name or path of a program, or, if it is empty, the first that
+// is where browsers usually are. The error says how to get one.
+func Find(given string) (string, error) {
 	if given != "" {
 		path, err := exec.LookPath(given)
 		if err != nil {
@@ -66,7 +70,7 @@ func find(given string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("render.mode: there is no Chromium to render pages with: install it: %s; or name another one by --browser PATH, or one that runs by --browser ws://HOST:PORT", installs[runtime.GOOS])
+	return "", fmt.Errorf("render.mode: there is no Chromium to render pages with: install it: %s; or name another one by --browser PATH, or one that runs by --browser ws://HOST:PORT", Install())
 }
 
 // browser is a Chromium that renders one page at a time. A nil browser is not running.

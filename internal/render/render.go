@@ -71,7 +71,7 @@ func New(cfg rendering.Config) (*Renderer, error) {
 		n = 1 // DevTools shows the requests of all pages to every connection
 	} else {
 		var err error
-		if r.program, err = find(cfg.Browser); err != nil {
+		if r.program, err = Find(cfg.Browser); err != nil {
 			return nil, err
 		}
 	}

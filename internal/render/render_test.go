@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // needChromium skips the test where there is none; CI has one.
 func needChromium(t testing.TB) {
 	t.Helper()
-	if _, err := find(""); err != nil {
+	if _, err := Find(""); err != nil {
 		realserver.Need(t, "chromium")
 	}
 }
