@@ -280,7 +280,9 @@ func TestDashboardPictures(t *testing.T) {
 			return value[int](t, b, fmt.Sprintf("document.querySelectorAll(%q).length", part)) > 0
 		}, patience, 100*time.Millisecond, "%s is not drawn", part)
 	}
-	require.Greater(t, value[int](t, b, "document.querySelector('#chart-rate path.line-a').getAttribute('d').length"), 50, "the rate is drawn")
+	require.Eventually(t, func() bool {
+		return value[int](t, b, "document.querySelector('#chart-rate path.line-a').getAttribute('d').length") > 50
+	}, patience, 100*time.Millisecond, "the rate is not drawn")
 	time.Sleep(3 * time.Second) // some of the cruise, for the pictures
 	for _, v := range []struct {
 		name, scheme string
@@ -289,6 +291,9 @@ func TestDashboardPictures(t *testing.T) {
 		b.size(t, v.width, 900, v.scheme)
 		for _, page := range []struct{ name, url string }{{"overview", b.home}, {"host", shop}} {
 			b.do(t, chromedp.Navigate(page.url), chromedp.WaitVisible(chromedp.CSS(".chart svg")))
+			if page.name == "overview" {
+				require.True(t, value[bool](t, b, "document.querySelector('#hosts tbody .spark path').getBoundingClientRect().top < innerHeight"), "the first host's rate is not on the first screen")
+			}
 			b.picture(t, page.name+"-"+v.name)
 			require.LessOrEqual(t, value[int64](t, b, "document.documentElement.scrollWidth"), v.width, "%s at %s scrolls sideways", page.name, v.name)
 		}

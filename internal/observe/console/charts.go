@@ -85,9 +85,36 @@ func chartsOf(ms []crawlSample, now time.Time, span string) []dashboard.Chart {
 	}
 }
 
-// hostCharts are the charts of a host. Its rate has a point for each sample and, between two samples, one for each
-// event.
-func hostCharts(samples []hostSample, events []ratelimit.Event, now time.Time, span string) []dashboard.Chart {
+// pageRate says how many pages came per second in the last ten seconds; empty if that is not known yet.
+func pageRate(ms []crawlSample) string {
+	if len(ms) < 2 {
+		return ""
+	}
+	from, to := &ms[max(0, len(ms)-11)], &ms[len(ms)-1]
+	return dashboard.Number(float64(to.pages-from.pages)/max(to.at.Sub(from.at).Seconds(), 1)) + " a second"
+}
+
+// thinned is every fifth sample, and the last: enough for a curve in a row of a table.
+func thinned(samples []hostSample) []hostSample {
+	const step = 5
+	var some []hostSample
+	for i := (len(samples) - 1) % step; i >= 0 && i < len(samples); i += step {
+		some = append(some, samples[i])
+	}
+	return some
+}
+
+// rateChart is the rate that a host was given, its refusals and its pauses.
+func rateChart(samples []hostSample, events []ratelimit.Event, now time.Time, span string, more ...dashboard.Line) dashboard.Chart {
+	like := hostChart(samples, events, now, span)
+	like.ID, like.Title, like.Unit = "rate", "Rate", "requests per second"
+	points := ratePoints(samples, events, pausesOf(events, now))
+	like.Lines = append([]dashboard.Line{{Name: "allowed", Class: "a", Points: points}}, more...)
+	return like
+}
+
+// hostChart is what all charts of a host have in common.
+func hostChart(samples []hostSample, events []ratelimit.Event, now time.Time, span string) dashboard.Chart {
 	first := time.Time{}
 	if len(samples) > 0 {
 		first = samples[0].at
@@ -96,14 +123,16 @@ func hostCharts(samples []hostSample, events []ratelimit.Event, now time.Time, s
 		first = events[0].Time
 	}
 	from, to := window(first, now, span)
-	pauses := pausesOf(events, now)
-	marks, bands := marksOf(events), append(bandsOf(samples, events, now), pauses...)
+	return dashboard.Chart{From: from, To: to, Bands: append(bandsOf(samples, events, now), pausesOf(events, now)...), Marks: marksOf(events)}
+}
+
+// hostCharts are the charts of a host. Its rate has a point for each sample and, between two samples, one for each
+// event.
+func hostCharts(samples []hostSample, events []ratelimit.Event, now time.Time, span string) []dashboard.Chart {
 	type sample = hostSample
-	d := drawing[sample]{dashboard.Chart{From: from, To: to, Bands: bands, Marks: marks}, samples, func(b *sample) time.Time { return b.at }}
+	d := drawing[sample]{hostChart(samples, events, now, span), samples, func(b *sample) time.Time { return b.at }}
 	return []dashboard.Chart{
-		d.chart("rate", "Rate", "requests per second",
-			dashboard.Line{Name: "allowed", Class: "a", Points: ratePoints(samples, events, pauses)},
-			d.rate("sent", "b", func(b *sample) int64 { return int64(b.asked) })),
+		rateChart(samples, events, now, span, d.rate("sent", "b", func(b *sample) int64 { return int64(b.asked) })),
 		d.chart("latency", "Latency", "ms",
 			d.gauge("mean", "a", func(b *sample) float64 { return float64(b.avg) }),
 			d.gauge("95th percentile", "c", func(b *sample) float64 { return float64(b.p95) })),

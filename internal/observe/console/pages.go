@@ -15,6 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 const spanAll = "all"
@@ -29,9 +30,12 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	v.Table.Span = v.Span
 	v.Table.Taken, v.Table.Left = hosts.taken, hosts.left
 	v.Table.Fill(hosts.rows)
+	for i := range v.Table.Rows {
+		c.explain(&v.Table.Rows[i], v.Now)
+	}
 	crawlSamples := c.history.ofCrawl(v.Span == spanAll)
-	v.Figures = figuresOf(&s)
 	v.Charts = chartsOf(crawlSamples, v.Now, v.Span)
+	v.Figures = figuresOf(&s, pageRate(crawlSamples))
 	v.Outcomes = outcomesOf(s.Outcomes)
 	v.Waits = waitsOf(hosts.rows)
 	v.Working = workingOf(&s)
@@ -152,20 +156,32 @@ func (c *Console) show(w http.ResponseWriter, status int, page []byte, err error
 	_, _ = w.Write(page) // see writeJSON
 }
 
-func figuresOf(s *state) []dashboard.Figure {
+// figuresOf are the six numbers that say whether a crawl goes well.
+func figuresOf(s *state, rate string) []dashboard.Figure {
 	whole := dashboard.Whole
-	return []dashboard.Figure{
-		{Name: "Pages", Value: whole(s.Pages)},
-		{Name: "Requests", Value: whole(s.Requests), Note: whole(s.Retries) + " retries"},
-		{Name: "Waited for pace", Value: whole(int64(s.Limiter.Throttled)), Note: "of " + whole(int64(s.Limiter.Requests)) + " permits; " + whole(int64(s.Limiter.Denied)) + " denied by an open circuit"},
-		{Name: "Records", Value: whole(s.Records)},
-		{Name: "Errors", Value: whole(s.Errors), Note: whole(s.Failed) + " failed requests"},
-		{Name: "Queued", Value: whole(s.Frontier.Queued), Note: "of " + whole(s.Frontier.Known) + " known"},
-		{Name: "In flight", Value: whole(int64(s.Limiter.InFlight))},
-		{Name: "Hosts", Value: whole(s.Frontier.Hosts), Note: whole(int64(s.Limiter.Open)) + " with an open circuit"},
-		{Name: "Received", Value: dashboard.Bytes(s.WireBytes), Note: dashboard.Bytes(s.Bytes) + " unpacked"},
-		{Name: "Refused by robots.txt", Value: whole(s.Refused)},
+	wrong := s.Outcomes[outcome.ClientError.String()] + s.Outcomes[outcome.ServerError.String()] + s.Outcomes[outcome.Gateway.String()]
+	refused := s.Outcomes[outcome.Throttled.String()] + s.Outcomes[outcome.Unavailable.String()]
+	share := "of no requests"
+	if s.Requests > 0 {
+		share = dashboard.Number(100*float64(refused)/float64(s.Requests)) + " % of the requests"
 	}
+	return []dashboard.Figure{
+		{Name: "Pages", Value: whole(s.Pages), Note: rate},
+		{Name: "Queued", Value: whole(s.Frontier.Queued), Note: "of " + whole(s.Frontier.Known) + " known"},
+		{Name: "Refused (429, 503)", Value: whole(refused), Note: share},
+		{Name: "Missing or broken", Value: whole(wrong), Note: "other answers of 4xx and 5xx"},
+		{Name: "Without an answer", Value: whole(s.Errors), Note: whole(s.Refused) + " refused by robots.txt"},
+		{Name: "Received", Value: dashboard.Bytes(s.WireBytes), Note: whole(s.Requests) + " requests, " + whole(s.Retries) + " retries"},
+	}
+}
+
+// explain adds to a row why its host has the rate it has, and how the rate was in the last minutes.
+func (c *Console) explain(r *dashboard.Row, now time.Time) {
+	if k := c.crawl.Host(r.Host); k.Limiter != nil {
+		r.Why = k.Limiter.Reason
+	}
+	samples, events := c.history.of(r.Host, false)
+	r.Rates = rateChart(thinned(samples), events, now, "")
 }
 
 func outcomesOf(m map[string]int64) []dashboard.Count {

@@ -45,7 +45,7 @@ func TestPages(t *testing.T) {
 	require.Equal(t, "no-store", w.Header().Get("Cache-Control"))
 	require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
 	page := w.Body.String()
-	require.Contains(t, page, "1 to 50 of 120 hosts")
+	require.Contains(t, page, "1 to 20 of 120 hosts")
 	require.Contains(t, page, `href="/hosts/h119.test"`)
 	require.NotContains(t, page, "h001.test")
 	require.Contains(t, page, "Crawl-delay in robots.txt")

@@ -144,6 +144,8 @@ type Row struct {
 	Rate      float64 // allowed, per second
 	LatencyMS float64 // zero before the first answer
 	Failures  int     // in a row
+	Why       string  // the rate is what it is, as a sentence; empty if nobody knows
+	Rates     Chart   // of the last minutes
 }
 
 // Table is some of the hosts.
@@ -231,8 +233,8 @@ func (o Overview) WaitCounts() Counts { return Counts{"Hosts with work wait for"
 // OutcomeCounts is Outcomes with its heads.
 func (o Overview) OutcomeCounts() Counts { return Counts{"Outcome", "Requests", o.Outcomes} }
 
-// PageSize is how many hosts a page of the table has: some screens, and a few kilobytes.
-const PageSize = 50
+// PageSize is how many hosts a page of the table has: a screen or two.
+const PageSize = 20
 
 // maxQuery is the longest search, in bytes: as long as a host's name with its port.
 const maxQuery = 260
@@ -252,10 +254,10 @@ func columns() []Column {
 	return []Column{
 		{"host", "Host", false, by(func(r Row) string { return r.Host })},
 		{"state", "State", false, by(func(r Row) State { return r.State })},
+		{"rate", "Rate/s", true, by(func(r Row) float64 { return r.Rate })},
 		{"queued", "Queued", true, by(func(r Row) int { return r.Queued })},
 		{"in_flight", "In flight", true, by(func(r Row) int { return r.InFlight })},
 		{"pages", "Fetched", true, by(func(r Row) int { return r.Pages })},
-		{"rate", "Rate/s", true, by(func(r Row) float64 { return r.Rate })},
 		{"latency", "Latency", true, by(func(r Row) float64 { return r.LatencyMS })},
 		{"failures", "Failures", true, by(func(r Row) int { return r.Failures })},
 	}
