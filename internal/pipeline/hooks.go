@@ -10,6 +10,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/version"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/content"
@@ -141,18 +142,18 @@ type streamed struct {
 	hash  hash.Hash // nil if no digest is wanted
 }
 
-// sum returns the hash of the body, as far as it was read. It returns noDigest if a BodyHandler read the body and no
+// sum returns the hash of the body, as far as it was read. It is zero if a BodyHandler read the body and no
 // digest is wanted.
-func (f *fetched) sum() (sum [sha256.Size]byte) {
+func (f *fetched) sum() (sum version.Digest) {
 	switch {
 	case f.raw != nil:
 		return sha256.Sum256(f.raw)
 	case !f.resp.Streamed:
 		return sha256.Sum256(f.resp.Body)
 	case f.streamed.hash == nil:
-		return noDigest
+		return sum
 	}
-	return [sha256.Size]byte(f.streamed.hash.Sum(nil))
+	return version.Digest(f.streamed.hash.Sum(nil))
 }
 
 // stream returns what reads the body of a response while it arrives. Nil means that the body is read as usual.

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/version"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/content"
 	"github.com/treadlight/crawl/internal/web/effort"
@@ -153,7 +154,7 @@ func (w *processor) answer(work context.Context, r *result, f *fetched) {
 		rec.Bytes = resp.Size
 	}
 	if rec.Bytes > 0 && !w.p.cfg.OmitDigest {
-		rec.Digest = digest(f.sum())
+		rec.Digest = version.Text(f.sum())
 	}
 	switch class := outcome.Of(resp.Status, nil); {
 	case resp.Status == http.StatusNotModified:
