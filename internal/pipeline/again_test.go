@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/fetch"
+	"github.com/treadlight/crawl/internal/frontier/gate"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/record"
 )
@@ -257,7 +258,7 @@ func TestAgainWithTruncatedAndRefused(t *testing.T) {
 		a.site.pages["/robots.txt"] = func(rw http.ResponseWriter, _ *http.Request) { fmt.Fprint(rw, "User-agent: *\nDisallow: /private\n") }
 		second := a.next()
 		require.Equal(t, map[string]string{"/": "304 unchanged", "/private": "0", "/long": "200 unchanged"}, changes(second))
-		require.Equal(t, classRobots, second["/private"].Error.Class)
+		require.Equal(t, gate.ClassRobots, second["/private"].Error.Class)
 	})
 }
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/gate"
 	"github.com/treadlight/crawl/internal/web/request"
-	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
 )
@@ -253,9 +253,9 @@ func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 func (d *discovery) refused(l *frontier.Lease, now time.Time) {
 	s := &d.p.stats
 	switch l.Refused.Class {
-	case classTrap:
+	case gate.ClassTrap:
 		s.count(&s.n.Trapped, 1)
-	case classRobots:
+	case gate.ClassRobots:
 		s.count(&s.n.Refused, 1)
 	case scope.Excluded.String():
 		s.out[scope.Excluded].Add(1)
@@ -403,20 +403,4 @@ func (d *discovery) event(ev event) {
 		}
 		d.frontier.End(now, l, ev.end)
 	}
-}
-
-// robots takes in the result of a robots.txt request and wakes the host that waits for it. A redirect becomes a request
-// of its own, at the head of the queue of its host.
-func (d *discovery) robots(l *frontier.Lease, a *robotsAnswer, now time.Time) {
-	if a.redirect != nil {
-		if d.frontier.AddRobots(now, *a.redirect) {
-			d.frontier.End(now, l, frontier.GiveUp())
-			return
-		}
-		a.result = robots.Result{Kind: robots.Failed, Reason: "it has moved to a host for which the frontier has no room"}
-	}
-	e := d.p.gate.answer(l.Origin, a, now)
-	d.frontier.End(now, l, frontier.GiveUp())
-	d.announced(l, e, now)
-	d.frontier.Wake(now, hostOf(l.Origin))
 }

@@ -292,25 +292,19 @@ func TestRequestRate(t *testing.T) {
 func TestPauseOfEitherScheme(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOn(t, fetch.Config{})
-		p, delays := w.build(t), new(delays)
-		p.cfg.Limiter = delays
+		p := w.build(t)
+		var set []time.Duration
+		p.gate.SetCrawlDelay = func(_ string, d time.Duration) { set = append(set, d) }
 		now := time.Now()
-		found := func(rules string) *robotsAnswer {
-			return &robotsAnswer{result: robots.Result{Kind: robots.Found, File: robots.Parse([]byte("User-agent: *\n" + rules))}}
+		found := func(rules string) robots.Result {
+			return robots.Result{Kind: robots.Found, File: robots.Parse([]byte("User-agent: *\n" + rules))}
 		}
-		p.gate.answer("https://a.test", found("Request-rate: 1/10m\n"), now)
-		p.gate.answer("http://a.test", found("Crawl-delay: 10\n"), now)
-		p.gate.answer("https://a.test", found("Request-rate: 1/5\n"), now)
-		require.Equal(t, []time.Duration{10 * time.Minute, 10 * time.Minute, 10 * time.Second}, delays.set)
+		p.gate.Answer("https://a.test", found("Request-rate: 1/10m\n"), false, now)
+		p.gate.Answer("http://a.test", found("Crawl-delay: 10\n"), false, now)
+		p.gate.Answer("https://a.test", found("Request-rate: 1/5\n"), false, now)
+		require.Equal(t, []time.Duration{10 * time.Minute, 10 * time.Minute, 10 * time.Second}, set)
 	})
 }
-
-type delays struct {
-	Limiter
-	set []time.Duration
-}
-
-func (d *delays) SetCrawlDelay(_ string, delay time.Duration) { d.set = append(d.set, delay) }
 
 // worldWithOutage is a crawl of a.test, whose port is closed from one instant to another, both counted from now.
 func worldWithOutage(t *testing.T, down [2]time.Duration) (*world, *fetchtest.Net) {

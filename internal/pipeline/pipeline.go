@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/gate"
 	"github.com/treadlight/crawl/internal/ratelimit/enum"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/rendering"
@@ -52,7 +53,7 @@ func (e *End) UnmarshalText(text []byte) error {
 type Pipeline struct {
 	cfg       Config
 	discovery *discovery // belongs to the goroutine of Discovery while Run runs
-	gate      *gate
+	gate      gate.Gate
 	budgets   *scope.Budgets
 	rendering rendering.Asker
 	loop      Handler // gets every page after Config.Handle; nil means no loop
@@ -111,10 +112,13 @@ func New(cfg Config) (*Pipeline, error) {
 		bodies:  semaphore.NewWeighted(maxHeld),
 		budgets: scope.NewBudgets(cfg.Budgets),
 	}
-	p.gate = &gate{cfg: &p.cfg}
+	p.gate = gate.Gate{Scope: cfg.Scope, Robots: cfg.Robots, Retries: cfg.Retries, Traps: cfg.Traps, Log: cfg.Log}
+	if !cfg.IgnoreCrawlDelay {
+		p.gate.SetCrawlDelay = cfg.Limiter.SetCrawlDelay
+	}
 	p.rendering = rendering.Asker{
 		Scope: cfg.Scope, Robots: cfg.Robots, Send: p.send, Refuse: p.excluded.refuse,
-		Others: &robots.Source{Cache: cfg.RenderRobots, Now: cfg.Clock.Now, Ask: p.rendering.AskRobots, Obey: p.gate.obey},
+		Others: &robots.Source{Cache: cfg.RenderRobots, Now: cfg.Clock.Now, Ask: p.rendering.AskRobots, Obey: p.gate.Obey},
 	}
 	for _, s := range []*signal{&p.stop, &p.stopping, &p.halt, &p.gone} {
 		s.c = make(chan struct{})
@@ -123,10 +127,10 @@ func New(cfg Config) (*Pipeline, error) {
 	fc := frontier.Config{
 		Pacer: cfg.Limiter, Slots: cfg.Concurrency, ExtraSlots: cfg.MaxOut - cfg.Concurrency, PerHost: cfg.PerHost,
 		MaxURLs: cfg.MaxURLs, MaxHosts: cfg.MaxHosts, Resident: cfg.Resident, MaxPagesPerHost: cfg.MaxPagesPerHost,
-		Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap, NoRetries: cfg.Retries == 0, Gate: p.gate,
+		Key: cfg.Key, InFlight: cfg.Limiter.InFlightCap, NoRetries: cfg.Retries == 0, Gate: &p.gate,
 	}
 	if cfg.Robots != nil {
-		fc.RobotsGivenUp = p.gate.robotsGivenUp
+		fc.RobotsGivenUp = p.gate.GivenUp
 	}
 	if cfg.State != nil {
 		fc.Store, fc.Left = cfg.State, cfg.State.Left

@@ -17,7 +17,6 @@ import (
 
 // The error classes that a record can have besides those of package outcome.
 const (
-	classRobots      = "robots"         // robots.txt disallows the URL
 	classRedirect    = "redirect_limit" // a chain of redirects longer than MaxRedirects
 	classBadLocation = "bad_redirect"   // a redirect without a usable Location
 )

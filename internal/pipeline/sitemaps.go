@@ -3,9 +3,6 @@ package pipeline
 import (
 	"fmt"
 	"log/slog"
-	"math"
-	pathpkg "path"
-	"slices"
 	"strings"
 	"time"
 
@@ -37,9 +34,6 @@ type Sitemaps struct {
 const (
 	// defaultSitemaps allows at most 50 million URLs of a host, five times what a frontier holds by default.
 	defaultSitemaps = 1000
-	// earlySitemaps is how many sitemaps of a host are read before its pages; most sites have no more. The others wait
-	// until no page is queued, so that the first page of a site with thousands of sitemaps does not wait for hours.
-	earlySitemaps = 16
 	// reasonSitemaps is the reason of sitemaps that are dropped because of Sitemaps.Max.
 	reasonSitemaps = "sitemaps"
 	// classSitemap is the error class of a record whose response should have been a sitemap and is not.
@@ -49,25 +43,7 @@ const (
 	partLinks = 1000
 	// recordedLinks bounds the links in the record of a feed, like those of a page.
 	recordedLinks = 10_000
-	// priorityRanks is how many ranks lie between the priorities 0 and 1.
-	priorityRanks = 1000
 )
-
-// sitemapRank returns the rank of the nth sitemap of a host, counted from 0, that is level indexes below the first. It
-// is lower than the rank of any page for early sitemaps, and higher for the others.
-func sitemapRank(n, level int) int32 {
-	if n < earlySitemaps {
-		return math.MinInt32 + int32(level)
-	}
-	return math.MaxInt32 - int32(level)
-}
-
-func sitemapLevel(rank int32) int {
-	if rank < 0 {
-		return int(int64(rank) - math.MinInt32)
-	}
-	return math.MaxInt32 - int(rank)
-}
 
 // announced queues the sitemaps of an origin, once its robots.txt has arrived or is known to be absent.
 func (d *discovery) announced(l *frontier.Lease, e robots.Entry, now time.Time) {
@@ -108,7 +84,7 @@ func (d *discovery) usualSitemap(origin canonical.URL, depth int32, now time.Tim
 // offerSitemap queues a sitemap that was not found in an index.
 func (d *discovery) offerSitemap(it frontier.Item, now time.Time) {
 	p := d.p
-	it.Kind, it.URL, it.Rank = frontier.Sitemap, p.cfg.Rules.Apply(it.URL), sitemapRank(0, 0)
+	it.Kind, it.URL, it.Rank = frontier.Sitemap, p.cfg.Rules.Apply(it.URL), sitemap.Rank(0, 0)
 	if v := p.cfg.Scope.CheckSitemap(it.URL, int(it.Depth)+1, 0); !v.In {
 		p.stats.outOfScope(v)
 		d.skip(&it, v.Code.String(), v.Reason())
@@ -130,7 +106,7 @@ func (d *discovery) addSitemap(link *found, now time.Time) {
 		d.skip(it, reasonSitemaps, "the host has more sitemaps than are read")
 		return
 	}
-	it.Rank = sitemapRank(n, sitemapLevel(it.Rank))
+	it.Rank = sitemap.Rank(n, sitemap.Level(it.Rank))
 	d.put(link, now)
 }
 
@@ -205,10 +181,7 @@ func (w *processor) entries(r *result, f *fetched, asked bool) sitemap.Summary {
 		r.links = nil
 		return w.send(part) == nil
 	})
-	rec.Sitemap = &record.Sitemap{
-		Format: sum.Format.String(), URLs: sum.URLs, Sitemaps: sum.Sitemaps, Extras: sum.Alternates + sum.Resources,
-		Dropped: sum.Dropped, Problems: sum.Problems, Problem: sum.Problem, LastModified: sum.LastMod,
-	}
+	rec.Sitemap = sum.Record()
 	rec.Truncated = rec.Truncated || sum.Bound != ""
 	return sum
 }
@@ -235,21 +208,15 @@ func (w *processor) entry(r *result, l *frontier.Lease, e *sitemap.Entry) {
 	}
 	w.passed.put(t)
 	if e.Rel == sitemap.Page && !w.p.cfg.ranked {
-		r.links[len(r.links)-1].item.Rank = priorityRank(e.Priority)
+		r.links[len(r.links)-1].item.Rank = sitemap.PageRank(e.Priority)
 	}
-}
-
-// priorityRank returns the rank for a priority in a sitemap, used if the user has set no order. URLs above the default
-// priority come before all that were found by links, those below it come after.
-func priorityRank(priority float32) int32 {
-	return int32((sitemap.DefaultPriority - priority) * priorityRanks)
 }
 
 // deeper follows an entry of an index to a sitemap on the same host, or on one that the scope reaches.
 func (w *processor) deeper(r *result, l *frontier.Lease, u canonical.URL) {
 	level := 1
 	if l.Kind == frontier.Sitemap {
-		level += sitemapLevel(l.Rank)
+		level += sitemap.Level(l.Rank)
 	}
 	sc := w.p.cfg.Scope
 	switch v := sc.CheckSitemap(u, int(l.Depth)+1, 0); {
@@ -261,7 +228,7 @@ func (w *processor) deeper(r *result, l *frontier.Lease, u canonical.URL) {
 		r.outOfScope(w.p, u, l.URL.String(), sc.Check(u, int(l.Depth)+1, 0, false))
 	default:
 		w.sitemap(r, frontier.Item{
-			URL: u, Rank: sitemapRank(0, level), Found: frontier.Found{Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth},
+			URL: u, Rank: sitemap.Rank(0, level), Found: frontier.Found{Referrer: l.URL.String(), FoundOn: l.ID, Depth: l.Depth},
 		})
 	}
 }
@@ -275,21 +242,11 @@ func (w *processor) sitemap(r *result, it frontier.Item) {
 // there is one.
 func guessed(l *frontier.Lease) bool { return l.Kind == frontier.Sitemap && l.Referrer == "" }
 
-// leadsToPage reports whether a redirect of a sitemap more likely leads to a page: many sites redirect URLs that they
-// do not have to their home page. If such a target were queued as a sitemap, it would not be visited as a page when a
-// link or the redirect of a seed leads there. A page that turns out to be a sitemap is read as one.
-func leadsToPage(l *frontier.Lease, to canonical.URL) bool {
-	path, query, _ := strings.Cut(to.Path(), "?")
-	if path == "/" && query == "" {
-		return true
-	}
-	return guessed(l) && to.Path() != l.URL.Path() &&
-		!slices.Contains([]string{".xml", ".gz", ".txt"}, strings.ToLower(pathpkg.Ext(path)))
-}
-
-// moved follows a redirect of a sitemap. The target is a sitemap of the same level.
+// moved follows a redirect of a sitemap. The target is a sitemap of the same level, unless it more likely is a page: if
+// that were queued as a sitemap, it would not be visited as a page when a link or the redirect of a seed leads there. A
+// page that turns out to be a sitemap is read as one.
 func (w *processor) moved(r *result, l *frontier.Lease, it frontier.Item) {
-	if leadsToPage(l, it.URL) {
+	if sitemap.LeadsToPage(l.URL, it.URL, guessed(l)) {
 		r.quiet = guessed(l) // there is no sitemap
 		r.follow(w.p, it, it.URL.Fingerprint(w.p.cfg.Key), false)
 		return

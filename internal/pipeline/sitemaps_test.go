@@ -17,6 +17,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/gate"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -117,7 +118,7 @@ func TestSitemapRecords(t *testing.T) {
 		require.Empty(t, rec.Links)
 		require.Equal(t, 404, got["http://a.test/none.xml"].Status)
 		require.Equal(t, &record.Error{Class: classSitemap, Message: `line 1: the root element is "svg"`}, got["http://a.test/bad.xml"].Error)
-		require.Equal(t, classRobots, got["http://a.test/secret.xml"].Error.Class)
+		require.Equal(t, gate.ClassRobots, got["http://a.test/secret.xml"].Error.Class)
 		require.Equal(t, "http://a.test/s.xml", got["http://a.test/1"].Referrer)
 		require.Equal(t, 1, got["http://a.test/1"].Depth)
 		s := p.Snapshot()
@@ -396,7 +397,7 @@ func TestPartsOfASitemap(t *testing.T) {
 	for i := range 2500 {
 		urls = append(urls, fmt.Sprintf("http://a.test/%d", i))
 	}
-	l := &frontier.Lease{Item: frontier.Item{URL: seed, Kind: frontier.Sitemap, Rank: sitemapRank(0, 0)}}
+	l := &frontier.Lease{Item: frontier.Item{URL: seed, Kind: frontier.Sitemap, Rank: sitemap.Rank(0, 0)}}
 	f := &fetched{lease: l, resp: &fetch.Response{Status: 200, ContentType: "text/xml", Body: []byte(sitemapOf(urls...))}}
 	r := &result{lease: l, rec: newRecord(l, time.Time{})}
 	require.True(t, w.listing(r, f))
@@ -407,19 +408,6 @@ func TestPartsOfASitemap(t *testing.T) {
 	r = &result{lease: l, rec: newRecord(l, time.Time{})}
 	require.True(t, w.listing(r, f))
 	require.Equal(t, 1000, r.rec.Sitemap.URLs, "a crawl that is given up reads no further")
-}
-
-func TestSitemapLevels(t *testing.T) {
-	for level := range 5 {
-		for _, n := range []int{0, 15, 16, 999} {
-			rank := sitemapRank(n, level)
-			require.Equal(t, level, sitemapLevel(rank))
-			require.Equal(t, n < earlySitemaps, rank < 0)
-		}
-	}
-	require.Equal(t, int32(0), priorityRank(sitemap.DefaultPriority))
-	require.Less(t, priorityRank(1), int32(0))
-	require.Greater(t, priorityRank(0), int32(0))
 }
 
 // A warning says what is left out and what to do about it, once.

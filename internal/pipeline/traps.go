@@ -6,31 +6,18 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/gate"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/trap"
 )
 
-const (
-	// classTrap is the error class of URLs that were accepted and later not requested, because pages like them had no
-	// new text.
-	classTrap = "trap"
-	// reasonBudget is the reason of links that are dropped because their budget is used up.
-	reasonBudget = "budget"
-)
-
-// trapsFor returns the detector if a URL may be found to be in a trap, and otherwise nil. Seeds and sitemaps are always
-// followed.
-func (c *Config) trapsFor(it *frontier.Item) *trap.Detector {
-	if it.Seed || it.Kind != frontier.Page {
-		return nil
-	}
-	return c.Traps
-}
+// reasonBudget is the reason of links that are dropped because their budget is used up.
+const reasonBudget = "budget"
 
 // trapped reports whether a link is in a trap and is not to be followed.
 func (d *discovery) trapped(from *frontier.Lease, link *found, now time.Time) bool {
 	it := &link.item
-	t := d.p.cfg.trapsFor(it)
+	t := d.p.gate.TrapsFor(it)
 	if t == nil || from != nil && from.Kind != frontier.Page {
 		return false
 	}
@@ -51,13 +38,13 @@ func (d *discovery) trapped(from *frontier.Lease, link *found, now time.Time) bo
 		return false
 	}
 	d.p.stats.tally(d.p.stats.n.Dropped, why.String(), 1)
-	d.skip(it, classTrap, why.String()+": "+why.Why())
+	d.skip(it, gate.ClassTrap, why.String()+": "+why.Why())
 	return true
 }
 
 // accepted tells the detector of a link that was queued.
 func (d *discovery) accepted(from *frontier.Lease, it *frontier.Item, now time.Time) {
-	if t := d.p.cfg.trapsFor(it); t != nil {
+	if t := d.p.gate.TrapsFor(it); t != nil {
 		var page canonical.URL
 		if from != nil {
 			page = from.URL

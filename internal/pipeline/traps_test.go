@@ -17,9 +17,9 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/frontier/gate"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/web/canonical"
-	"github.com/treadlight/crawl/internal/web/content"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -191,15 +191,14 @@ func TestTrapGate(t *testing.T) {
 		"no rules": {rules: true, want: frontier.Ask},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := &Config{Options: content.Options{Traps: leftPattern(t, tc.report)}}
+			g := gate.Gate{Traps: leftPattern(t, tc.report)}
 			var err error
-			cfg.Scope, err = scope.New(scope.Config{Mode: scope.Any, MaxDepth: scope.Unlimited})
+			g.Scope, err = scope.New(scope.Config{Mode: scope.Any, MaxDepth: scope.Unlimited})
 			require.NoError(t, err)
 			if tc.rules {
-				cfg.Robots, err = robots.New(robots.Config{Agent: "Treadlight"})
+				g.Robots, err = robots.New(robots.Config{Agent: "Treadlight"})
 				require.NoError(t, err)
 			}
-			g := gate{cfg: cfg}
 			tc.item.URL = pageURL(t, 1000)
 			v := g.Check(&tc.item, time.Unix(0, 0))
 			require.Equal(t, tc.want, v.Pass)

@@ -33,8 +33,7 @@ func newGate(next http.RoundTripper, agent string, m *Member) (*gate, error) {
 	}
 	g := &gate{next: next, agent: agent}
 	g.source = robots.Source{Cache: cache, Now: m.now, Ask: g.ask, Obey: func(origin string, d time.Duration) {
-		_, host, _ := strings.Cut(origin, "://")
-		m.SetCrawlDelay(host, d)
+		m.SetCrawlDelay(robots.HostOf(origin), d)
 	}}
 	return g, nil
 }

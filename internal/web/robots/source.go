@@ -46,14 +46,23 @@ func (r *Result) Astray(err error) Result {
 	return Result{Kind: Absent, Reason: "moved to " + r.Location + ": " + err.Error()}
 }
 
-// OtherOrigin returns the origin of the other scheme of a host. Both are paced as one, so the longer Crawl-delay of the
-// two applies to both.
-func OtherOrigin(origin string) string {
-	scheme, host, _ := strings.Cut(origin, "://")
-	if scheme == "https" {
-		return "http://" + host
+func otherOrigin(origin string) string {
+	if strings.HasPrefix(origin, "https:") {
+		return "http://" + HostOf(origin)
 	}
-	return "https://" + host
+	return "https://" + HostOf(origin)
+}
+
+// HostOf returns the host of an origin as [canonical.URL.Host] does.
+func HostOf(origin string) string {
+	_, host, _ := strings.Cut(origin, "://")
+	return host
+}
+
+// Pause returns the Crawl-delay of the host of an origin whose entry is e. Both schemes of a host are paced as one, so
+// the longer delay of the two applies to both.
+func (c *Cache) Pause(origin string, e Entry, now time.Time) time.Duration {
+	return max(e.Rules.Pause(), c.Lookup(otherOrigin(origin), now).Rules.Pause())
 }
 
 // Source has the rules of origins: those in its cache, and others by a request. It is safe for concurrent use.
@@ -116,7 +125,7 @@ func (s *Source) request(ctx context.Context, origin string) bool {
 		now := s.Now()
 		e := s.Cache.Answer(origin, now, res)
 		if e.Rules != nil && s.Obey != nil {
-			s.Obey(origin, max(e.Rules.Pause(), s.Cache.Lookup(OtherOrigin(origin), now).Rules.Pause()))
+			s.Obey(origin, s.Cache.Pause(origin, e, now))
 		}
 		s.mu.Lock()
 		close(s.asking[origin])
