@@ -319,8 +319,12 @@ func (p *Page) Follow(ref string, options ...FollowOption) Followed {
 	u, decision, err := p.inner.Follow(strings.TrimSpace(ref), q.Request)
 	f := Followed{URL: u.String()}
 	switch {
+	case errors.Is(err, pipeline.ErrPageOver):
+		f.Reason, f.Detail = "over", err.Error()
+	case errors.Is(err, pipeline.ErrTooManyOut):
+		f.Reason, f.Detail = "page_links", err.Error()
 	case err != nil:
-		f.Reason, f.Detail = pipeline.FollowReason(err), err.Error()
+		f.Reason, f.Detail = "invalid", err.Error()
 	case !decision.In:
 		f.Reason, f.Detail = decision.Code.String(), decision.Reason()
 	}

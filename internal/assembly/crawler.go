@@ -78,6 +78,7 @@ type Crawler struct {
 	log      *slog.Logger // never nil
 	clk      clock.Clock
 	scope    *scope.Scope
+	budgets  *scope.Budgets
 	limiter  *ratelimit.AdaptiveRateLimiter
 	member   *polite.Member // of Config.Shared; nil means that the limiter is the crawl's own
 	client   *fetch.Client
@@ -206,6 +207,7 @@ func (c *Crawler) build() (err error) {
 	if err = c.restoreChanges(&pc); err != nil {
 		return err
 	}
+	c.budgets = pc.Budgets
 	c.pipe, err = pipeline.New(pc)
 	return err
 }

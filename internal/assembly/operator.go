@@ -23,11 +23,10 @@ var ErrNotRunning = pipeline.ErrNotRunning
 
 // changes is what the operator has changed while the crawl runs. A state keeps it for later runs.
 type changes struct {
-	mu       sync.Mutex          // held during a change; guards what follows
-	blocked  map[string]struct{} // at most as many hosts as the frontier accepts
-	ceilings map[string]float64  // requests per second; at most as many hosts as the limiter accepts
-	rescoped bool                // some queued URLs were checked against another scope
-	inForce  Settings            // settings of the crawl, including what Reload and SetScope changed
+	mu       sync.Mutex         // held during a change; guards what follows
+	ceilings map[string]float64 // requests per second; at most as many hosts as the limiter accepts
+	rescoped bool               // some queued URLs were checked against another scope
+	inForce  Settings           // settings of the crawl, including what Reload and SetScope changed
 }
 
 // savedChanges is the form in which a state keeps the changes. The patterns of the scope are part of the settings.
@@ -103,24 +102,12 @@ func (e *earlySeeds) take() []request.Seed {
 
 // Block stops further requests to a host, known or unknown, until [Crawler.Unblock].
 func (c *Crawler) Block(host string) error {
-	return c.changeHost(host, func(name string) (bool, error) {
-		ok, err := c.pipe.Block(name)
-		if ok && err == nil {
-			c.changes.blocked[name] = struct{}{}
-		}
-		return ok, err
-	})
+	return c.changeHost(host, c.pipe.Block)
 }
 
 // Unblock allows requests to a host again. It does nothing if the host is not blocked.
 func (c *Crawler) Unblock(host string) error {
-	return c.changeHost(host, func(name string) (bool, error) {
-		ok := c.pipe.Unblock(name)
-		if ok {
-			delete(c.changes.blocked, name)
-		}
-		return ok, nil
-	})
+	return c.changeHost(host, func(name string) (bool, error) { return c.pipe.Unblock(name), nil })
 }
 
 // SetCeiling limits the requests to a host to rps per second, in place of what the settings say. Zero restores the
@@ -182,7 +169,7 @@ func (c *Crawler) SetScope(include, exclude []string) error {
 func (c *Crawler) keepChanges(host string) {
 	if c.state != nil {
 		h := &c.changes
-		text, err := json.Marshal(savedChanges{slices.Sorted(maps.Keys(h.blocked)), h.ceilings, h.rescoped})
+		text, err := json.Marshal(savedChanges{c.pipe.Blocked(), h.ceilings, h.rescoped})
 		if err == nil { // this always holds: JSON can represent all of it
 			c.state.store.SetMeta(metaChanges, string(text))
 		}
@@ -193,7 +180,7 @@ func (c *Crawler) keepChanges(host string) {
 // restoreChanges restores the changes of earlier runs. It must be called before the pipeline is built.
 func (c *Crawler) restoreChanges(pc *pipeline.Config) error {
 	h := &c.changes
-	h.blocked, h.ceilings = make(map[string]struct{}), make(map[string]float64)
+	h.ceilings = make(map[string]float64)
 	if c.state == nil || !c.state.resumed {
 		return nil
 	}
@@ -202,9 +189,6 @@ func (c *Crawler) restoreChanges(pc *pipeline.Config) error {
 		return nil
 	} else if err := json.Unmarshal([]byte(text), &saved); err != nil {
 		return stateError(c.state.dir, fmt.Errorf("what was changed while it ran cannot be read: %w", err))
-	}
-	for _, host := range saved.Blocked {
-		h.blocked[host] = struct{}{}
 	}
 	for host, rps := range saved.Ceilings {
 		if c.limiter.SetCeiling(host, rps) == nil { // fails if rates are not limited any more
@@ -236,8 +220,7 @@ func (c *Crawler) Controls() Controls {
 	h := &c.changes
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k := Controls{Blocked: slices.AppendSeq([]string{}, maps.Keys(h.blocked)), Ceilings: maps.Clone(h.ceilings)}
-	slices.Sort(k.Blocked)
+	k := Controls{Blocked: c.pipe.Blocked(), Ceilings: maps.Clone(h.ceilings)}
 	k.Include, k.Exclude = c.scope.Patterns()
 	return k
 }

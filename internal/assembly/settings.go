@@ -185,7 +185,8 @@ func compileInto(pc *pipeline.Config, s *Settings) (err error) {
 		return err
 	}
 	pc.Rank = scope.NewRank(s.Frontier.Order, scores)
-	pc.Budgets, err = Budgets(s)
+	budgets, err := Budgets(s)
+	pc.Budgets = scope.NewBudgets(budgets)
 	return err
 }
 

@@ -258,7 +258,7 @@ func (s *State) join(pc *pipeline.Config, settings Settings) error {
 		}
 		s.pending = false
 	}
-	pc.State = &pipeline.State{Storage: s.store, Progress: s.store, Left: s.store.Left()}
+	pc.State = &pipeline.State{Store: s.store, Left: s.store.Left()}
 	pc.Key, pc.Pages, s.sinks = s.store.Key(), int(s.pages), durableSinks(pc.Sinks, pc.Archives)
 	pc.Round, pc.Unconditional = s.store.Round(), !settings.Fetch.Conditional
 	return nil
@@ -406,7 +406,7 @@ func (c *Crawler) recount(ctx context.Context) error {
 	if n := store.Left().Known; n >= recountTold {
 		c.log.Info("counting the URLs of earlier runs for scope.budgets", slog.Int64("urls", n))
 	}
-	err := c.pipe.Recount(func(yield func(string, error) bool) {
+	err := c.budgets.Recount(func(yield func(string, error) bool) {
 		for u, err := range store.URLs() {
 			if ctx.Err() != nil || !yield(u, err) {
 				return

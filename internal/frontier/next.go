@@ -258,6 +258,7 @@ func (f *Frontier) grant(l *Lease, now time.Time) {
 		h.first = f.tenths(now)
 	}
 	h.out = append(h.out, l)
+	f.young = append(f.young, l)
 	h.open++
 	if l.extra {
 		f.extraOut++

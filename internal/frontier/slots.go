@@ -1,6 +1,9 @@
 package frontier
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // hostClass is a class of hosts that share slots.
 type hostClass uint8
@@ -25,6 +28,35 @@ type sharing struct {
 	extraOut    int                 // leases that hold an extra slot
 	lastOverdue bool                // the last extra slot went to a lease that had held a normal slot
 	quick       int                 // fast hosts that have work queued or in flight
+
+	young   []*Lease // leases that are less than SlowAfter old, oldest first; some have got their response already
+	overdue []*Lease // older leases without a response, for which there was no extra slot
+}
+
+// Out returns how many leases hold a slot, normal or extra: those that are not released.
+func (f *Frontier) Out() int { return f.sharing.out + f.extraOut }
+
+// Free reports whether a slot is free.
+func (f *Frontier) Free() bool { return f.sharing.out < f.total && f.Out() < f.total+f.extra }
+
+// SetAside gives leases whose requests have waited for their first byte for [SlowAfter] extra slots in place of their
+// normal ones, while there are any. It returns the instant at which to call it again; zero means that only a response
+// or a free slot can change anything.
+func (f *Frontier) SetAside(now time.Time) time.Time {
+	late := func(l *Lease) bool { return !l.Waiting() || f.Overdue(now, l) }
+	f.overdue = slices.DeleteFunc(f.overdue, late)
+	n := 0
+	defer func() { f.young = slices.Delete(f.young, 0, n) }()
+	for ; n < len(f.young); n++ {
+		l := f.young[n]
+		if ripe := l.at.Add(SlowAfter); l.Waiting() && ripe.After(now) {
+			return ripe
+		}
+		if !late(l) {
+			f.overdue = append(f.overdue, l)
+		}
+	}
+	return time.Time{}
 }
 
 // classAt returns the class of a host. A request that has been in flight for long counts before it ends.

@@ -3,7 +3,6 @@ package pipeline
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net/netip"
 	"runtime"
@@ -50,9 +49,6 @@ var (
 	_ Fetcher = (*fetch.Client)(nil)
 )
 
-// ErrNotRunning is the error of a call that came before the crawl began or after it had ended.
-var ErrNotRunning = errors.New("the crawl does not run")
-
 // Meter measures how long things take. *telemetry.Meter is the one in use. Its methods never block.
 type Meter interface {
 	// On reports whether it measures. If not, callers need not read a clock for it.
@@ -80,17 +76,17 @@ func (noMeter) On() bool                                                   { ret
 func (noMeter) Request(outcome.Class, time.Duration, time.Duration, int64) {}
 func (noMeter) Took(Phase, time.Duration)                                  {}
 
-// State stores a crawl so that another process can resume it, or several processes can work on it: a *disk.Store or a
-// *redis.Store. Discovery calls it and does not wait for it; see [frontier.Storage].
+// State stores a crawl so that another process can resume it, or several processes can work on it.
 type State struct {
-	frontier.Storage
-	Progress
-	Left  frontier.Left // what the state had when it was opened
-	Peers Peers         // nil means that no other process works on the crawl
+	Store
+	Left  frontier.Left  // what the state had when it was opened
+	Peers frontier.Peers // nil means that no other process works on the crawl
 }
 
-// Progress tells how far a state has come with the batches that it was given and the questions that it was asked.
-type Progress interface {
+// Store is a *disk.Store or a *redis.Store. Discovery calls it and does not wait for it; see [frontier.Storage]. Its
+// other methods tell how far it has come with the batches that it was given and the questions that it was asked.
+type Store interface {
+	frontier.Storage
 	// Answers returns the channel on which the answers to the frontier's questions arrive.
 	Answers() <-chan frontier.Answer
 	// Room returns nil while there is room for more batches. Otherwise it returns a channel that is closed when there
@@ -102,29 +98,6 @@ type Progress interface {
 	// Owned returns an error if no record may be written any more, because another process may own the state by now.
 	// The state has failed then, too.
 	Owned() error
-}
-
-// Peers are the processes that work on a crawl together, this one among them. They count its pages together, and decide
-// together that only blocked hosts remain. A process that works alone uses a [solo].
-type Peers interface {
-	// Seeded says that this process adds no more seeds.
-	Seeded()
-	// Pages returns how many pages this process may lease in all, given how many it has leased, and whether that number
-	// is final.
-	Pages(leased int) (most int, last bool)
-	// Idles passes on how idle this process is; a zero Idleness means that it has work.
-	Idles(frontier.Idleness)
-	// Noted passes on whether a host has responded to any request, one for robots.txt included; whether a host has
-	// responded to the request of a URL; and why the first URL was given up whose robots.txt could not be fetched. The
-	// other processes know it before a URL that is acknowledged afterwards counts as done.
-	Noted(answered, visited bool, unruled string)
-	// Verdict returns why only blocked hosts remain to all processes. Empty means that other hosts remain.
-	Verdict() string
-	// Unvisited returns why no process could request any URL. It is valid once the crawl was found to be over. Empty
-	// means that one was requested, or that there was none.
-	Unvisited() string
-	// Changed returns a channel that receives when Pages or Verdict may have changed.
-	Changed() <-chan struct{}
 }
 
 // Config configures a crawl. Limiter, Fetcher and Scope are required.
@@ -182,10 +155,9 @@ type Config struct {
 	// MaxPages ends the crawl after that many pages. Zero means no bound. With Peers their bound counts, and this one
 	// only appears in messages.
 	MaxPages        int
-	MaxPagesPerHost int // bounds the pages of one host; zero means no bound
-	// Budgets bound the URLs that match patterns. A URL counts for the first budget that matches. Nil means no budgets.
-	Budgets []scope.Budget
-	MaxTime time.Duration // ends the crawl after that long; zero means no bound
+	MaxPagesPerHost int            // bounds the pages of one host; zero means no bound
+	Budgets         *scope.Budgets // bound the URLs that match patterns; nil means no budgets
+	MaxTime         time.Duration  // ends the crawl after that long; zero means no bound
 	// Grace is how long requests and pages in progress may take once MaxTime is over or Stop was called. After three
 	// quarters of it requests are canceled, the context of handlers ends, and what is not written yet is dropped: those
 	// URLs stay queued. Without a State the URLs that were requested are recorded as canceled instead. The last quarter
@@ -222,8 +194,6 @@ type Config struct {
 	Job string
 	Key uint64 // seeds the fingerprints of URLs; see [frontier.Config]
 
-	ranked bool // Rank was set
-
 	Tracer Tracer      // traces URLs; nil traces none
 	Meter  Meter       // measures how long things take; nil measures nothing
 	Clock  clock.Clock // tells the time; nil means the system clock
@@ -240,10 +210,8 @@ func (c Config) withDefaults() Config {
 	if c.Queues { // the queues bound the requests in flight by themselves
 		c.MaxOut = c.Concurrency
 	}
-	if c.ranked = c.Rank != nil; !c.ranked {
-		c.Rank = func(canonical.URL, int32) int32 { return 0 }
-	}
 	c.Clock, c.Meter = cmp.Or(c.Clock, clock.System()), cmp.Or(c.Meter, Meter(noMeter{}))
+	c.Budgets = cmp.Or(c.Budgets, scope.NewBudgets(nil))
 	c.Extract.Key, c.Extract.Rules = c.Key, c.Rules
 	c.MaxRetryAfter = cmp.Or(c.MaxRetryAfter, time.Hour)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))

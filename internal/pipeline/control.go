@@ -4,6 +4,7 @@ import (
 	"errors"
 	"iter"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/request"
 )
+
+// ErrNotRunning is the error of a call that came before the crawl began or after it had ended.
+var ErrNotRunning = errors.New("the crawl does not run")
 
 // errExcluded is why a worker makes no request: the operator has blocked the host since the URL was leased.
 var errExcluded = errors.New("the host is blocked by the operator")
@@ -104,31 +108,40 @@ func (d *discovery) exclude(host string) error {
 	return err
 }
 
+// Blocked returns the hosts that are blocked, sorted; not nil. It may be called at any time.
+func (p *Pipeline) Blocked() []string {
+	return append([]string{}, slices.Sorted(maps.Keys(p.excluded.all()))...)
+}
+
 // exclusions holds the hosts that operators have blocked. Workers read the map without a lock, so Discovery replaces it
 // by a changed copy.
 type exclusions struct {
 	hosts atomic.Pointer[map[string]struct{}]
 }
 
+func (e *exclusions) all() map[string]struct{} {
+	if all := e.hosts.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
 // refuse returns an error for a host that is blocked.
 func (e *exclusions) refuse(host string) error {
-	if all := e.hosts.Load(); all != nil {
-		if _, has := (*all)[host]; has {
-			return errExcluded
-		}
+	if _, has := e.all()[host]; has {
+		return errExcluded
 	}
 	return nil
 }
 
 func (e *exclusions) note(host string, excluded bool) {
-	all := make(map[string]struct{})
-	if was := e.hosts.Load(); was != nil {
-		maps.Copy(all, *was)
-	}
-	if host = ratelimit.Domain(host); excluded {
-		all[host] = struct{}{}
-	} else {
+	all := maps.Clone(e.all())
+	if host = ratelimit.Domain(host); !excluded {
 		delete(all, host)
+	} else if all == nil {
+		all = map[string]struct{}{host: {}}
+	} else {
+		all[host] = struct{}{}
 	}
 	e.hosts.Store(&all)
 }

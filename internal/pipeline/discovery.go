@@ -3,7 +3,6 @@ package pipeline
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -24,10 +23,6 @@ type discovery struct {
 	frontier *frontier.Frontier
 	seeds    <-chan request.Seed // nil when there are no more seeds
 	outbox   []*result           // results on their way to Output, mostly of refused URLs
-	out      int                 // leases whose worker has not reported back
-	slots    int                 // how many of out hold one of the slots of Concurrency
-	young    []*frontier.Lease   // leases of out that are less than a second old, oldest first; some have got their response already
-	overdue  []*frontier.Lease   // older leases without a response, for which there was no extra slot
 	workers  int                 // at most MaxOut
 	hire     func()              // starts one more worker
 	pages    int                 // pages leased and not returned unfetched; those of earlier runs count
@@ -37,8 +32,8 @@ type discovery struct {
 	paused    bool
 	alarm     clock.Timer // ends a wait; it may fire early, as it is not reset in each turn
 	alarmAt   time.Time   // when alarm fires; zero means that it is not set
-	peers     Peers       // a solo if no other process works on the crawl
-	noted     noted       // what the peers were told last
+	peers     frontier.Peers
+	noted     noted // what the peers were told last
 	blocking
 	ending
 	skipping
@@ -73,7 +68,7 @@ func (d *discovery) run(ctx context.Context) error {
 			}
 		}
 		now := clk.Now()
-		wake := earlier(d.sort(now), d.dispatch(now))
+		wake := earlier(d.frontier.SetAside(now), d.dispatch(now))
 		d.testify()
 		d.commit(nil) // for the cost of failures, which no acknowledgement commits
 		if d.over(now) {
@@ -164,40 +159,6 @@ func (d *discovery) works() {
 	}
 }
 
-// sort takes the slots of leases whose requests have waited for their first byte for [frontier.SlowAfter], and gives
-// them extra slots while there are any. It returns the instant at which to look again; zero means that only an event
-// can change anything.
-func (d *discovery) sort(now time.Time) time.Time {
-	d.overdue = slices.DeleteFunc(d.overdue, func(l *frontier.Lease) bool { return d.setAside(l, now) })
-	n := 0
-	for ; n < len(d.young); n++ {
-		l := d.young[n]
-		if ripe := l.LeasedAt().Add(frontier.SlowAfter); l.Waiting() && ripe.After(now) {
-			d.young = slices.Delete(d.young, 0, n)
-			return ripe
-		}
-		if !d.setAside(l, now) {
-			d.overdue = append(d.overdue, l)
-		}
-	}
-	d.young = slices.Delete(d.young, 0, n)
-	return time.Time{}
-}
-
-// setAside gives a lease that still waits for its first byte an extra slot. It returns false if there is no extra slot.
-// A lease that no longer waits needs none.
-func (d *discovery) setAside(l *frontier.Lease, now time.Time) bool {
-	if !l.Waiting() {
-		return true
-	}
-	held := !l.Extra()
-	aside := d.frontier.Overdue(now, l)
-	if held && aside {
-		d.slots--
-	}
-	return aside
-}
-
 // earlier returns the earlier of two instants, of which zero means never.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
@@ -209,9 +170,9 @@ func earlier(a, b time.Time) time.Time {
 // dispatch leases URLs while there are free slots and hosts that may get a request. It returns the instant at which
 // there may be more; zero means that only an event can bring more.
 func (d *discovery) dispatch(now time.Time) time.Time {
-	for !d.stopping && !d.paused && d.slots < d.p.cfg.Concurrency && d.out < d.p.cfg.MaxOut && len(d.outbox) < outboxFull {
+	for !d.stopping && !d.paused && d.frontier.Free() && len(d.outbox) < outboxFull {
 		if most, last := d.peers.Pages(d.pages); d.pages >= most {
-			if d.out > 0 || !last {
+			if d.frontier.Out() > 0 || !last {
 				return d.deadline // pages in flight may come back unfetched
 			}
 			d.halt(EndLimit, fmt.Sprintf("max_pages %d reached", d.maxPages))
@@ -236,15 +197,10 @@ func (d *discovery) lease(l *frontier.Lease, now time.Time) {
 	case l.Kind == frontier.Page:
 		d.pages++
 	}
-	d.out++
-	if !l.Extra() {
-		d.slots++
-	}
-	if d.out > d.workers {
+	if d.frontier.Out() > d.workers {
 		d.workers++
 		d.hire()
 	}
-	d.young = append(d.young, l)
 	d.p.cfg.Meter.Took(QueueWait, l.Late())
 	d.p.leases <- l // never blocks: there is room for every worker
 }
@@ -282,7 +238,7 @@ func (d *discovery) record(l *frontier.Lease, rec *record.Record) {
 // While something is in flight, it is too early to say that only blocked hosts are left.
 func (d *discovery) idle(now, wake time.Time) time.Time {
 	d.excludedTil = time.Time{}
-	if d.out == 0 && d.seeds == nil && len(d.outbox) == 0 && d.frontier.Counts().Leased == 0 && d.blocked(now) {
+	if d.frontier.Out() == 0 && d.seeds == nil && len(d.outbox) == 0 && d.frontier.Counts().Leased == 0 && d.blocked(now) {
 		return time.Time{}
 	}
 	if !d.excludedTil.IsZero() {
@@ -295,8 +251,8 @@ func (d *discovery) seed(s request.Seed) {
 	cfg, now := &d.p.cfg, d.p.cfg.Clock.Now()
 	u := cfg.Rules.Apply(s.URL)
 	cfg.Scope.AddSeed(u)
-	it := frontier.Item{URL: u, Request: s.Stored, Found: frontier.Found{Seed: true}, Rank: scope.Promote(cfg.Rank(u, 0), s.Points)}
-	d.add(nil, []found{{item: it, fp: d.frontier.Fingerprint(&it), budget: d.p.budgets.Of(u.String())}}, now)
+	it := frontier.Item{URL: u, Request: s.Stored, Found: frontier.Found{Seed: true}, Rank: scope.Promote(cfg.Rank.Of(u, 0), s.Points)}
+	d.add(nil, []found{{item: it, fp: d.frontier.Fingerprint(&it), budget: d.p.cfg.Budgets.Of(u.String())}}, now)
 	if cfg.Robots == nil && cfg.Sitemaps.Enabled && cfg.Scope.Recheck(u, true).In { // no robots.txt names the sitemap
 		d.usualSitemap(u, 0, now)
 	}
@@ -335,7 +291,7 @@ func (d *discovery) add(from *frontier.Lease, links []found, now time.Time) {
 		case frontier.Seen:
 			d.skipSeen(link)
 		case frontier.Queued:
-			d.p.budgets.Count(link.budget, link.item.URL)
+			d.p.cfg.Budgets.Count(link.budget, link.item.URL)
 			d.accepted(from, &link.item, now)
 		}
 	}
@@ -375,10 +331,6 @@ func (d *discovery) acknowledge(w written) {
 
 func (d *discovery) event(ev event) {
 	now, l := d.p.cfg.Clock.Now(), ev.lease
-	d.out--
-	if !l.Extra() {
-		d.slots--
-	}
 	d.frontier.Release(now, l, ev.took, ev.outcome)
 	if ev.outcome.Served() && (l.Kind == frontier.Page || l.Kind == frontier.Control) {
 		d.blockedSince = time.Time{}

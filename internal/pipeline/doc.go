@@ -19,15 +19,16 @@
 // worth repeating becomes an entry of the frontier with a not-before time: no worker ever sleeps for a host. Package
 // attribution decides whose a failure is. A Fetcher may have queues of its own; the permit is then taken behind them.
 //
-// Processing (processing.go, links.go, sitemaps.go) turns bytes into a record: links, title, metadata, digest. It also
-// canonicalizes links and checks them against the scope, because that work can use many cores. User handlers run here.
-// The URLs of a sitemap, which may be 50,000, go back to Discovery in parts.
+// Processing (processing.go, links.go, sitemaps.go) turns bytes into a record, by package web/content, and checks the
+// links against the scope, because that work can use many cores. User handlers run here (page.go); a loop over pages is
+// a handler too. The URLs of a sitemap, which may be 50,000, go back to Discovery in parts.
 //
 // Output (output.go) writes records to the sinks, and then acknowledges: the outcome and the links found go back to
 // Discovery together, after the record is written. So a crash repeats a fetch but loses no URL.
 //
-// The gate (gate.go) holds back queued URLs that robots.txt disallows, that the scope leaves out by now, or that turned
-// out to be in a trap. Calls that change a running crawl are carried out by Discovery between two turns (control.go).
+// The gate (package frontier/gate) holds back queued URLs that robots.txt disallows, that the scope leaves out by now, or
+// that turned out to be in a trap. Calls that change a running crawl are carried out by Discovery between two turns
+// (control.go).
 //
 // # What survives
 //

@@ -1,14 +1,11 @@
 package pipeline
 
 import (
-	"cmp"
 	"fmt"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/record"
 )
@@ -21,7 +18,6 @@ const (
 	keptMin = time.Minute
 
 	askedToStop = "asked to stop"
-	allExcluded = "only hosts are left that the operator has blocked"
 	beforeDone  = "the URL was done with"
 )
 
@@ -59,7 +55,7 @@ func (d *discovery) over(now time.Time) bool {
 			d.hurry(EndLimit, fmt.Sprintf("max_time %v reached", d.maxTime))
 		}
 	}
-	if len(d.outbox) > 0 || d.stopping && d.abandon(now) || d.out > 0 || d.frontier.Counts().Leased > 0 {
+	if len(d.outbox) > 0 || d.stopping && d.abandon(now) || d.frontier.Out() > 0 || d.frontier.Counts().Leased > 0 {
 		return false
 	}
 	if d.stopping {
@@ -68,6 +64,7 @@ func (d *discovery) over(now time.Time) bool {
 	if d.paused || d.seeds != nil || !d.frontier.Over() {
 		return false
 	}
+	d.note()
 	if reason := d.peers.Unvisited(); reason != "" {
 		d.halt(EndUnruled, reason)
 	}
@@ -165,9 +162,9 @@ func (d *discovery) blocked(now time.Time) (ended bool) {
 	}
 	d.idleness = frontier.Idleness{Blockage: b, Since: d.blockedSince, Patience: d.p.cfg.MaxBlocked}
 	if b.Whole {
-		d.idleness.Reason = d.refusal(&b, now)
+		d.idleness.Reason = d.frontier.Refusal(&b, now)
 	}
-	if d.endAll() {
+	if d.testify(); d.endAll() {
 		return true
 	}
 	if !b.Whole {
@@ -191,36 +188,9 @@ func (d *discovery) endAll() bool {
 	return verdict != ""
 }
 
-// refusal says in words which hosts refuse, and until when. For the host with the most URLs left it names the last
-// responses, if they were the reason that it is blocked.
-func (d *discovery) refusal(b *frontier.Blockage, now time.Time) string {
-	if b.Excluded {
-		return allExcluded
-	}
-	trouble := ""
-	for _, h := range d.frontier.Hosts(now, 1) {
-		if h.Blocked && h.Reason == ratelimit.LimitQuota.String() {
-			trouble = fmt.Sprintf("the quota of %s is used up, %d URLs of it are left; ", h.Host, h.Queued)
-		} else if h.Failures > 1 {
-			trouble = fmt.Sprintf("%s failed %d times in a row (%s), %d URLs of it are left; ",
-				h.Host, h.Failures, h.Trouble, h.Queued)
-		}
-	}
-	return fmt.Sprintf("%sthe first may be asked again at %s", trouble, moment(now, b.Until))
-}
-
-// moment formats an instant for people: the time of day, preceded by the date if that is not today. A quota may last
-// for weeks.
-func moment(now, t time.Time) string {
-	if now = now.In(t.Location()); t.Year() == now.Year() && t.YearDay() == now.YearDay() {
-		return t.Format(time.TimeOnly)
-	}
-	return t.Format(time.DateTime)
-}
-
 func (d *discovery) testify() {
 	c := d.frontier.Counts()
-	if d.out > 0 || d.seeds != nil || d.paused || len(d.outbox) > 0 || c.Leased > 0 {
+	if d.frontier.Out() > 0 || d.seeds != nil || d.paused || len(d.outbox) > 0 || c.Leased > 0 {
 		d.idleness = frontier.Idleness{}
 	}
 	if d.stuck.Whole && !d.paused && d.seeds == nil {
@@ -245,40 +215,6 @@ func (d *discovery) note() {
 		d.noted = n
 		d.peers.Noted(n.answered, n.visited, n.unruled)
 	}
-}
-
-// solo is the Peers of a process that works on a crawl alone. Its decisions are those of the one process.
-type solo struct{ d *discovery }
-
-func (solo) Seeded()                   {}
-func (solo) Idles(frontier.Idleness)   {}
-func (solo) Noted(_, _ bool, _ string) {}
-func (solo) Changed() <-chan struct{}  { return nil }
-
-// Pages returns the bound of the settings.
-func (s solo) Pages(int) (most int, last bool) { return cmp.Or(s.d.maxPages, math.MaxInt), true }
-
-// Verdict returns the reason to end the crawl if the time for hosts that refuse is over, or will be before the first of
-// them may get a request.
-func (s solo) Verdict() string {
-	i, now := &s.d.idleness, s.d.p.cfg.Clock.Now()
-	limit := i.Since.Add(i.Patience)
-	late := now.After(limit) || i.Ordered && i.Until.After(limit)
-	if i.Excluded || *i == s.d.stuck {
-		late = !now.Before(limit)
-	}
-	if i.Whole && late {
-		return i.Reason
-	}
-	return ""
-}
-
-// Unvisited returns why no URL could be requested, if some host has responded.
-func (s solo) Unvisited() string {
-	if s.d.note(); s.d.noted.visited {
-		return ""
-	}
-	return s.d.noted.unruled
 }
 
 // warnBlocked logs once per wait why the crawl makes no progress.

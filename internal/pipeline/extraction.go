@@ -44,12 +44,10 @@ type fetched struct {
 	kept       bool              // the Fetcher has not sent it, for lack of a place in a queue
 	trip       *Trip             // nil if it is not traced
 	rendered   *rendering.Result // what a browser rendered; nil if none did
-	renderErr  error             // why rendering failed
-	renderTime time.Duration
-	raw        []byte         // the body as fetched, once a rendered one has replaced it; nil before
-	unasked    bool           // a hook has prevented the request
-	streamed   *streamed      // what a BodyHandler read; nil if the body was read as usual
-	aside      *record.Record // an exchange for Archives alone; the other fields are zero then. Nil for a page
+	raw        []byte            // the body as fetched, once a rendered one has replaced it; nil before
+	unasked    bool              // a hook has prevented the request
+	streamed   *streamed         // what a BodyHandler read; nil if the body was read as usual
+	aside      *record.Record    // an exchange for Archives alone; the other fields are zero then. Nil for a page
 }
 
 // event is what a worker reports to Discovery: that its slot is free, and, unless Processing gets it, what happens to
@@ -129,8 +127,10 @@ func (p *Pipeline) visit(ctx context.Context, l *frontier.Lease) (event, *fetche
 	t := &try{p: p, f: &fetched{lease: l, asked: request.Decode(l.Request), sent: begin, trip: p.cfg.trip(l)}, begin: begin, since: begin}
 	defer t.release()
 	if err := t.enter(ctx); err != nil {
-		l.Started()
-		return unused(l, 0, attribution.Outcome{}), nil, notEntered(ctx, err)
+		if l.Started(); ctx.Err() != nil {
+			err = nil
+		}
+		return unused(l, 0, attribution.Outcome{}), nil, err
 	}
 	if p.cfg.Queues || t.takeAt(ctx, t.since) == nil {
 		t.request(ctx)

@@ -55,7 +55,7 @@ func TestOnSkip(t *testing.T) {
 		}
 		w, _ := hookedWorld(t, fetch.Config{}, pages)
 		w.Scope, _ = scope.New(scope.Config{MaxDepth: 2, MaxRedirects: 10})
-		w.Budgets = []scope.Budget{{Match: regexp.MustCompile("/day/"), MaxPages: 1}}
+		w.Budgets = scope.NewBudgets([]scope.Budget{{Match: regexp.MustCompile("/day/"), MaxPages: 1}})
 		var l calls
 		w.OnSkip = func(s Skip) {
 			require.Equal(t, s.Referrer != "", slices.ContainsFunc(w.out.records, func(r *record.Record) bool { return r.URL == s.Referrer }), "before the record of its page")

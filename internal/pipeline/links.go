@@ -137,8 +137,8 @@ func (o *outward) follow(p *Pipeline, it frontier.Item, fp uint64, resource bool
 
 func (o *outward) admit(p *Pipeline, it frontier.Item, fp uint64, v scope.Decision) {
 	if v.In {
-		it.Rank = p.cfg.Rank(it.URL, it.Depth)
-		o.links = append(o.links, found{item: it, fp: fp, budget: p.budgets.Of(it.URL.String())})
+		it.Rank = p.cfg.Rank.Of(it.URL, it.Depth)
+		o.links = append(o.links, found{item: it, fp: fp, budget: p.cfg.Budgets.Of(it.URL.String())})
 	} else {
 		o.outOfScope(p, it.URL, it.Referrer, v)
 	}

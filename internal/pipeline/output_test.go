@@ -50,7 +50,7 @@ func TestNothingIsWrittenToAStateOfAnother(t *testing.T) {
 			end := time.Now().Add(tc.after)
 			j := newJournal(1)
 			w.State = j.state()
-			w.State.Progress = &taken{j, end}
+			w.State.Store = &taken{j, end}
 			p := w.build(t)
 			err := w.run(t.Context(), t, p, "http://a.test/")
 			require.ErrorIs(t, err, errTaken)

@@ -88,18 +88,6 @@ var (
 	errItems = fmt.Errorf("the items of a page have more than %d bytes", maxItems)
 )
 
-// FollowReason returns a name to count an error of [Page.Follow] by.
-func FollowReason(err error) string {
-	switch {
-	case errors.Is(err, ErrPageOver):
-		return "over"
-	case errors.Is(err, ErrTooManyOut):
-		return reasonPageLinks
-	default:
-		return "invalid"
-	}
-}
-
 // Base returns the URL against which references on the page are resolved.
 func (p *Page) Base() canonical.URL { return p.base }
 
@@ -160,7 +148,7 @@ func (p *Page) Follow(ref string, q request.Request) (canonical.URL, scope.Decis
 	v.out.admit(v.p, it, it.Fingerprint(cfg.Key), d)
 	if d.In {
 		link := &v.out.links[len(v.out.links)-1]
-		link.item.Rank, link.asked = scope.Promote(cfg.Rank(u, it.Depth), q.Points), true
+		link.item.Rank, link.asked = scope.Promote(cfg.Rank.Of(u, it.Depth), q.Points), true
 	}
 	return u, d, nil
 }

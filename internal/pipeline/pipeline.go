@@ -54,7 +54,6 @@ type Pipeline struct {
 	cfg       Config
 	discovery *discovery // belongs to the goroutine of Discovery while Run runs
 	gate      gate.Gate
-	budgets   *scope.Budgets
 	rendering rendering.Asker
 	loop      Handler // gets every page after Config.Handle; nil means no loop
 	stats     stats
@@ -110,7 +109,6 @@ func New(cfg Config) (*Pipeline, error) {
 		acks:    make(chan written, 1),
 		asks:    make(chan func(*discovery)),
 		bodies:  semaphore.NewWeighted(maxHeld),
-		budgets: scope.NewBudgets(cfg.Budgets),
 	}
 	p.gate = gate.Gate{Scope: cfg.Scope, Robots: cfg.Robots, Retries: cfg.Retries, Traps: cfg.Traps, Log: cfg.Log}
 	if !cfg.IgnoreCrawlDelay {
@@ -140,7 +138,8 @@ func New(cfg Config) (*Pipeline, error) {
 		return nil, err
 	}
 	p.discovery = &discovery{p: p, frontier: f, pages: cfg.Pages, sitemaps: scope.NewCounters(), toldSpent: make(map[int]bool)}
-	p.discovery.peers, p.discovery.tells = solo{p.discovery}, cfg.OnSkip != nil
+	p.discovery.peers = &frontier.Alone{Clock: cfg.Clock, MaxPages: func() int { return p.discovery.maxPages }}
+	p.discovery.tells = cfg.OnSkip != nil
 	if cfg.State != nil && cfg.State.Peers != nil {
 		p.discovery.peers = cfg.State.Peers
 	}

@@ -51,9 +51,8 @@ func (t *try) render(ctx context.Context) {
 	if out == nil {
 		out = &rendering.Result{Note: record.Rendered{Why: why}}
 	}
-	f.renderTime = p.cfg.Clock.Since(begin)
+	out.Err, out.Took = err, p.cfg.Clock.Since(begin)
 	if f.rendered = out; err != nil {
-		f.renderErr = err
 		p.cfg.Log.Warn("a page could not be rendered", slog.String("url", f.lease.URL.String()), slog.Any("err", err))
 	}
 }
@@ -65,14 +64,14 @@ func (f *fetched) applyRendered(rec *record.Record) {
 	if out == nil {
 		return
 	}
-	rec.Rendered, rec.Timings.Render = &out.Note, f.renderTime
+	rec.Rendered, rec.Timings.Render = &out.Note, out.Took
 	rec.Truncated = rec.Truncated || out.Truncated
 	if len(out.HTML) > 0 {
 		f.raw = f.resp.Body
 		f.resp.Body, f.resp.Charset = out.HTML, "utf-8"
 	}
-	if f.renderErr != nil && rec.Error == nil {
-		rec.Error = &record.Error{Class: classRender, Message: f.renderErr.Error()}
+	if out.Err != nil && rec.Error == nil {
+		rec.Error = &record.Error{Class: classRender, Message: out.Err.Error()}
 	}
 }
 

@@ -33,13 +33,6 @@ func (t *try) enter(ctx context.Context) (err error) {
 	return err
 }
 
-func notEntered(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
-}
-
 // outside reports whether the response shows that the session was over when it was sent. If so, the response is
 // released.
 func (t *try) outside() bool {

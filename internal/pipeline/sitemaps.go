@@ -207,7 +207,7 @@ func (w *processor) entry(r *result, l *frontier.Lease, e *sitemap.Entry) {
 		return
 	}
 	w.passed.put(t)
-	if e.Rel == sitemap.Page && !w.p.cfg.ranked {
+	if e.Rel == sitemap.Page && w.p.cfg.Rank == nil {
 		r.links[len(r.links)-1].item.Rank = sitemap.PageRank(e.Priority)
 	}
 }

@@ -52,7 +52,7 @@ func newJournal(seed uint64) *journal {
 }
 
 func (j *journal) state() *State {
-	return &State{Storage: j, Progress: j, Left: j.left}
+	return &State{Store: j, Left: j.left}
 }
 
 func (j *journal) Owned() error { return nil }

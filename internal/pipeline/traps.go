@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"fmt"
-	"iter"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
@@ -53,14 +52,10 @@ func (d *discovery) accepted(from *frontier.Lease, it *frontier.Item, now time.T
 	}
 }
 
-// Recount counts URLs that earlier runs of a crawl accepted, for the budgets of this one. It must be called before Run,
-// and takes as long as the sequence and the matching of patterns do; see [scope.Budgets.Recount].
-func (p *Pipeline) Recount(urls iter.Seq2[string, error]) error { return p.budgets.Recount(urls) }
-
 // overBudget reports whether a link is to be dropped because its budget is used up. A link that is known already is
 // skipped, too. It logs a warning the first time for each budget.
 func (d *discovery) overBudget(link *found) bool {
-	b, it := d.p.budgets, &link.item
+	b, it := d.p.cfg.Budgets, &link.item
 	if it.Seed || !b.Spent(link.budget, it.URL) {
 		return false
 	}

@@ -66,7 +66,7 @@ func TestBudgetsOfACrawl(t *testing.T) {
 	} {
 		t.Run(tc.name, bubble(func(t *testing.T) {
 			w, _ := served(t, hosts)
-			w.Budgets = tc.list
+			w.Budgets = scope.NewBudgets(tc.list)
 			var log bytes.Buffer
 			w.Log = slog.New(slog.NewTextHandler(&log, nil))
 			p := w.finish(t, EndDone, "http://a.test/", "http://b.test/", "http://c.test/")
@@ -99,7 +99,7 @@ func TestBudgetsOfKnownURLsAndSeeds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w, _ := served(t, map[string]http.Handler{"a.test": calendar(tc.days, tc.pages)})
-			w.Budgets = []scope.Budget{bound(tc.budget, `.`, false)}
+			w.Budgets = scope.NewBudgets([]scope.Budget{bound(tc.budget, `.`, false)})
 			p := w.must(t, strings.Fields(tc.seeds)...)
 			require.Len(t, w.out.byURL(t), tc.visited)
 			require.Equal(t, tc.dropped, p.Snapshot().Dropped)
@@ -120,18 +120,14 @@ func TestRecount(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := served(t, map[string]http.Handler{"a.test": calendar(3, 0), "b.test": calendar(3, 0)})
-		w.Budgets = []scope.Budget{bound(5, `/cal/`, false)}
+		w.Budgets = scope.NewBudgets([]scope.Budget{bound(5, `/cal/`, false)})
 		p := w.build(t)
-		require.NoError(t, p.Recount(earlier("http://a.test/", "http://a.test/cal/91", "http://a.test/cal/92", "http://c.test/cal/1")))
+		require.NoError(t, w.Budgets.Recount(earlier("http://a.test/", "http://a.test/cal/91", "http://a.test/cal/92", "http://c.test/cal/1")))
 		require.NoError(t, w.run(t.Context(), t, p, "http://a.test/", "http://b.test/"))
 		require.Equal(t, 3, w.out.of("http://a.test/cal/"))
 		require.Equal(t, 5, w.out.of("http://b.test/cal/"))
 	})
-	b := func(list ...scope.Budget) *Pipeline {
-		w := newWorldOn(t, fetch.Config{})
-		w.Budgets = list
-		return w.build(t)
-	}
+	b := func(list ...scope.Budget) *scope.Budgets { return scope.NewBudgets(list) }
 	require.NoError(t, b().Recount(func(func(string, error) bool) { t.Error("nobody wants to know") }))
 	damaged := errors.New("damaged")
 	require.ErrorIs(t, b(bound(1, `.`, true)).Recount(func(yield func(string, error) bool) { yield("", damaged) }), damaged)

@@ -315,7 +315,7 @@ func (f *fleet) close() (err error) {
 
 // Join configures the pipeline to work on the job.
 func (f *fleet) Join(pc *pipeline.Config) {
-	pc.State = &pipeline.State{Storage: f.Store, Progress: f.Store, Left: f.Store.Left(), Peers: f.Store}
+	pc.State = &pipeline.State{Store: f.Store, Left: f.Store.Left(), Peers: f.Store}
 	pc.Key, pc.Job, pc.Elapsed = f.Store.Key(), f.job, f.Store.Elapsed()
 	pc.Budgets = nil // the job counts what is used of budgets
 }

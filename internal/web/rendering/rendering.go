@@ -63,6 +63,9 @@ type Result struct {
 	// Truncated says that HTML is cut at Config.MaxHTML.
 	Truncated bool
 	Note      record.Rendered
+	// Err is the error that Render returned with the Result, and Took how long it took. The crawl sets them.
+	Err  error
+	Took time.Duration
 }
 
 // Ask makes a request of a page, as far as scope and robots.txt allow, at the rate of the host.

@@ -32,6 +32,14 @@ var depthSteps = map[string]int32{"found": 0, "breadth": 1, "depth": -1}
 // goes first. It is safe for concurrent use.
 type Rank func(u canonical.URL, depth int32) int32
 
+// Of returns the rank of a URL. A nil Rank gives all of them the rank zero.
+func (r Rank) Of(u canonical.URL, depth int32) int32 {
+	if r == nil {
+		return 0
+	}
+	return r(u, depth)
+}
+
 // NewRank returns the rank for an order, "found", "breadth" or "depth", and for scores, of which the first that matches
 // counts. It returns nil, which means rank zero for every URL, if they make no difference.
 func NewRank(order string, scores []Score) Rank {
