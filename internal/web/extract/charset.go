@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
 	"github.com/treadlight/crawl/internal/web/chardet"
@@ -67,6 +68,36 @@ func Encoding(body []byte, declared string) (encoding.Encoding, string) {
 		return nil, name
 	}
 	return enc, name
+}
+
+// Editable returns a body as text whose markup is ASCII, and the encoding of its other characters; nil means UTF-8. In
+// most encodings the text is the body. Otherwise it is UTF-8, and back returns an edited text in the encoding of the
+// body. If the body cannot be restored byte by byte, text is nil and back returns the body.
+func Editable(body []byte, declared string) (text []byte, beyond encoding.Encoding, back func([]byte) []byte) {
+	enc, name := Encoding(body, declared)
+	switch name {
+	case utf8Name, "replacement", "x-user-defined":
+		return body, nil, nil
+	case "utf-16le":
+		enc = unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
+	case "utf-16be":
+		enc = unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
+	case "iso-2022-jp":
+	default:
+		return body, enc, nil
+	}
+	text, _, err := transform.Bytes(enc.NewDecoder(), body)
+	back = func(b []byte) []byte {
+		out, _, e := transform.Bytes(enc.NewEncoder(), b)
+		if err != nil || e != nil {
+			return body
+		}
+		return out
+	}
+	if !bytes.Equal(back(text), body) {
+		err, text = encoding.ErrInvalidUTF8, nil
+	}
+	return text, nil, back
 }
 
 // lookup is [charset.Lookup] with a fast path for UTF-8.

@@ -45,6 +45,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/internal/web/mediatype"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -305,20 +306,20 @@ func syntaxOf(mediaType string, body []byte) syntax {
 	if mediaType == "" {
 		mediaType = essence(http.DetectContentType(body))
 	}
-	switch mediaType = strings.ToLower(mediaType); mediaType {
+	switch mediaType = mediatype.Usual(strings.ToLower(mediaType)); mediaType {
 	case "text/html":
 		return html
 	case "application/xhtml+xml":
 		return xhtml
 	case "text/plain":
 		return plain
-	case "application/javascript", "text/javascript", "application/x-javascript", "application/json":
+	case "text/javascript", "application/json":
 		return code
 	case "text/css":
 		return css
 	case "application/manifest+json":
 		return appManifest
-	case "text/xml", "application/xml":
+	case "application/xml":
 		return xml
 	}
 	if strings.HasSuffix(mediaType, "+json") {

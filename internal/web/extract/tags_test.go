@@ -88,3 +88,22 @@ func FuzzTags(f *testing.F) {
 		assert.Equal(t, want, got)
 	})
 }
+
+// What is edited as text is restored in the encoding of the body, or stays as it was.
+func TestEditable(t *testing.T) {
+	for _, c := range []struct{ body, declared, text, added string }{
+		{"<a>é", "utf-8", "<a>é", "<a>é!"},
+		{"<a>\xe9", "iso-8859-1", "<a>\xe9", "<a>\xe9!"},
+		{"\xff\xfe<\x00\xe9\x00", "", "\ufeff<é", "\xff\xfe<\x00\xe9\x00!\x00"},
+		{"\xfe\xff\x00<", "", "\ufeff<", "\xfe\xff\x00<\x00!"},
+		{"\x1b$B$\"\x1b(B<", "iso-2022-jp", "あ<", "\x1b$B$\"\x1b(B<!"},
+		{"\xff\xfe<\x00\xd8", "", "", "\xff\xfe<\x00\xd8"},
+	} {
+		text, _, back := Editable([]byte(c.body), c.declared)
+		assert.Equal(t, c.text, string(text))
+		if text = append(text[:len(text):len(text)], '!'); back != nil {
+			text = back(text)
+		}
+		assert.Equal(t, c.added, string(text), "%q", c.body)
+	}
+}

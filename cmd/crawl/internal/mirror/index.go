@@ -106,7 +106,11 @@ func openIndex(dir string) (*index, error) {
 	for n := 1; ; n++ {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			x.resolve()
+			for _, e := range x.entries {
+				if file, ok := strings.CutPrefix(e.Redirect, ofFile); ok {
+					e.Redirect = x.claims[filename.Fold(file)]
+				}
+			}
 			return x, nil
 		}
 		if err == nil {
@@ -158,17 +162,8 @@ func (x *index) read(line []byte) (err error) {
 	return err
 }
 
-// ofFile precedes a file in Redirect until the URL of that file is known.
+// ofFile precedes a file in Redirect until the whole journal is read, and the URL of that file is known.
 const ofFile = "file:"
-
-// resolve replaces files in Redirect by their URLs.
-func (x *index) resolve() {
-	for _, e := range x.entries {
-		if file, ok := strings.CutPrefix(e.Redirect, ofFile); ok {
-			e.Redirect = x.claims[filename.Fold(file)]
-		}
-	}
-}
 
 // set makes e the entry of its URL.
 func (x *index) set(e *entry) {
@@ -220,8 +215,8 @@ func (x *index) compact() error {
 	})
 	if err == nil {
 		x.journal, err = os.OpenFile(name, os.O_WRONLY|os.O_APPEND, 0o600)
-		x.lines.Reset(x.journal)
 	}
+	x.lines.Reset(x.journal)
 	return err
 }
 

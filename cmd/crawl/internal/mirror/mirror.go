@@ -20,10 +20,7 @@
 // were kept. A failed request leaves the copy of its URL as it is. Only a round that has seen everything, with
 // --delete, deletes what is gone.
 //
-// # What is a link
-//
-// Package rewrite finds the links of pages, style sheets, SVG, manifests and modules, and their places. Pages are
-// followed within the scope; their parts, such as pictures and style sheets, are followed to any host.
+// Package rewrite says what a link is. Pages are followed within the scope, their parts to any host.
 package mirror
 
 import (
@@ -145,45 +142,47 @@ func (m *Mirror) begin() error {
 		return cli.Usagef("--delete would remove what was mirrored of %s: give the same URLs, or another directory", strings.Join(h.Seeds, " "))
 	}
 	options := m.options()
-	if m.full = h.Open && h.Full && !lost; m.full { // everything is fetched, and not settled
-		m.round = h.Round
-		return written(m.o.Dir, m.index.compact())
+	var err error
+	if m.full = h.Open && h.Full && !lost; !m.full { // else everything is fetched, and not settled
+		err = m.goOn(&options, h.Open && !lost)
+		if !h.Open {
+			h.Round++
+		}
+		h.Format, h.Open, h.Full, h.Seeds = format, true, false, slices.Clone(m.o.Seeds)
 	}
+	if m.round = h.Round; err != nil {
+		return err
+	}
+	if err := m.index.compact(); err != nil {
+		return cli.Write(m.o.Dir, err)
+	}
+	if !m.full {
+		m.crawler, err = crawl.New(options)
+	}
+	return err
+}
+
+// goOn opens the state of an interrupted crawl, if there is one. Otherwise the crawl begins anew.
+func (m *Mirror) goOn(o *crawl.Options, open bool) error {
 	err := fs.ErrNotExist
-	if h.Open && !lost {
-		options.State, err = crawl.OpenState(crawl.StateConfig{Dir: options.StateDir, Version: options.Version, Log: m.o.Log})
+	if open {
+		o.State, err = crawl.OpenState(crawl.StateConfig{Dir: o.StateDir, Version: o.Version, Log: m.o.Log})
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = os.RemoveAll(options.StateDir)
+		err = os.RemoveAll(o.StateDir)
 	case err != nil:
 		return err
-	case options.State.Done(): // it ended with an error: walk the site again
-		err = errors.Join(options.State.Close(), os.RemoveAll(options.StateDir))
-		options.State = nil
+	case o.State.Done(): // it ended with an error: walk the site again
+		err = errors.Join(o.State.Close(), os.RemoveAll(o.StateDir))
+		o.State = nil
 	default:
 		m.o.Log.Info("going on with a mirror that was interrupted", slog.String("output", m.o.Dir))
 	}
 	if err != nil {
 		return cli.IO(err)
 	}
-	if !h.Open {
-		h.Round++
-	}
-	h.Format, h.Open, h.Full, h.Seeds, m.round = format, true, false, slices.Clone(m.o.Seeds), h.Round
-	if err := written(m.o.Dir, m.index.compact()); err != nil {
-		return err
-	}
-	m.crawler, err = crawl.New(options)
-	return err
-}
-
-// written returns the error of a failed write for the user; nil if err is nil.
-func written(dir string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return cli.Write(dir, err)
+	return nil
 }
 
 // options returns the options of the crawl.
@@ -245,7 +244,7 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 	}
 	switch failed := m.failure(); {
 	case failed != nil:
-		return nil, written(m.o.Dir, failed)
+		return nil, cli.Write(m.o.Dir, failed)
 	case ctx.Err() != nil: // forced: written files stay
 		return nil, cmp.Or(err, ctx.Err())
 	}
@@ -253,7 +252,7 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 	if e := m.settle(ctx); e != nil && ctx.Err() != nil {
 		return nil, cli.IOf("interrupted: the same command goes on")
 	} else if e != nil {
-		return nil, written(m.o.Dir, e)
+		return nil, cli.Write(m.o.Dir, e)
 	}
 	report.Entry = m.start
 	return report, err
@@ -273,21 +272,16 @@ func (m *Mirror) failure() error {
 	return nil
 }
 
-// kept is the sink of the crawl: a URL is done when the journal has it. After a failure no URL is, so that the next run
-// requests it again.
+// kept is the [record.Sink] of the crawl: a URL is done when the journal has it. After a failure no URL is, so that the
+// next run requests it again.
 type kept struct{ m *Mirror }
 
-// Write implements [record.Sink].
 func (k kept) Write(*record.Record) error { return k.m.failure() }
-
-// Flush implements [record.Sink].
+func (kept) Close() error                 { return nil }
 func (k kept) Flush() error {
 	k.m.fail(k.m.index.flush())
 	return k.m.failure()
 }
-
-// Close implements [record.Sink].
-func (kept) Close() error { return nil }
 
 // Crawler returns the crawler, or nil if everything had been fetched before.
 func (m *Mirror) Crawler() *crawl.Crawler { return m.crawler }

@@ -10,6 +10,7 @@ import (
 	"github.com/treadlight/crawl/internal/store/filename"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/lazy"
+	"github.com/treadlight/crawl/internal/web/mediatype"
 )
 
 // The bounds of names in bytes. File systems allow 255 in a component, some only 143; Windows allows 260 in a path,
@@ -36,7 +37,7 @@ func nameOf(u canonical.URL, mediaType string) string {
 	} else if found := extension().FindString(last); len(found) < len(last) {
 		last, ext = strings.TrimSuffix(last, found), found
 	}
-	if want := extensionOf(mediaType, ext); want != "" {
+	if want := mediatype.Extension(mediaType, ext); want != "" {
 		last, ext = last+ext, want
 	}
 	if hasQuery {
@@ -66,10 +67,7 @@ func component(s, ext string) string { return filename.Component(s, ext, maxComp
 
 // relative returns the escaped reference from one file of the copy to another.
 func relative(from, to string) string {
-	ref, err := filepath.Rel(filepath.FromSlash(path.Dir(from)), filepath.FromSlash(to))
-	if err != nil { // impossible: both are relative
-		return to
-	}
+	ref, _ := filepath.Rel(filepath.FromSlash(path.Dir(from)), filepath.FromSlash(to)) // both are relative
 	return escaped.Replace((&url.URL{Path: filepath.ToSlash(ref)}).EscapedPath())
 }
 

@@ -44,18 +44,13 @@ func (p *pack) add(body []byte) (at int64, err error) {
 	return at, err
 }
 
-// errLost means that the bytes of a document are not those that were received, as after a power failure.
-var errLost = errors.New("the page as it came is damaged: it is fetched again by the next run")
-
 // read returns the received bytes of an entry, and its places if the pack has them. Both are in the memory of into, if
-// that is large enough.
-func (p *pack) read(e *entry, into []byte) (body, places []byte, err error) {
+// that is large enough. Whole is false if the bytes are not those that were received, as after a power failure.
+func (p *pack) read(e *entry, into []byte) (body, places []byte, whole bool) {
 	size := int(e.Size) + e.places
 	all := slices.Grow(into[:0], size)[:size]
-	if _, err := p.f.ReadAt(all, e.At); err != nil || xxhash.Sum64(all[:e.Size]) != e.Sum {
-		return nil, nil, errors.Join(errLost, err)
-	}
-	return all[:e.Size], all[e.Size:], nil
+	_, err := p.f.ReadAt(all, e.At)
+	return all[:e.Size], all[e.Size:], err == nil && xxhash.Sum64(all[:e.Size]) == e.Sum
 }
 
 // repack moves the documents to a file without gaps if less than half of this one is in use. It writes the journal with
@@ -79,8 +74,8 @@ func (m *Mirror) repack() error {
 	err = to.f.Truncate(0) // a killed run may have left it
 	for i, e := range pages {
 		moved[i] = *e
-		body, _, lost := old.read(e, nil)
-		if moved[i].places = 0; lost != nil {
+		body, _, whole := old.read(e, nil)
+		if moved[i].places = 0; !whole {
 			moved[i].forget()
 		} else if err == nil {
 			moved[i].At, err = to.add(body)

@@ -9,8 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // With --delete, a page stays if one of its two URLs is gone, and so does what a failed redirect led to.
@@ -83,29 +81,4 @@ func TestJournalOfBefore(t *testing.T) {
 	require.NoError(t, os.WriteFile(journal, []byte(strings.Replace(before, "127.0.0.1/stale", "../stale", 1)), 0o600))
 	_, err = tryMirror(t.Context(), o)
 	require.ErrorContains(t, err, "is not in the copy")
-}
-
-// The name and content of a file, and what the server says, decide its type.
-func TestTypeOf(t *testing.T) {
-	const html, text = "<!DOCTYPE html><p>x", "words"
-	for _, c := range []struct{ path, said, body, mediaType, name string }{
-		{"/x", "text/html", html, "text/html", "h/x.html"},
-		{"/x", "", html, "text/html", "h/x.html"},
-		{"/x.css", "", text, "text/css", "h/x.css"},
-		{"/x.html", "", text, "text/plain", "h/x.html.txt"},
-		{"/x", "text/html", pixel, "image/png", "h/x.png"},
-		{"/x", "application/octet-stream", html, "application/octet-stream", "h/x.bin"},
-		{"/x", "application/octet-stream", text, "application/octet-stream", "h/x.bin"},
-		{"/x.php", "application/octet-stream", html, "application/octet-stream", "h/x.php"},
-		{"/x.dat?v=1", "binary/octet-stream", html, "binary/octet-stream", "h/x@v=1.dat"},
-		{"/x.html", "application/octet-stream", html, "text/html", "h/x.html"},
-		{"/x.png", "application/octet-stream", pixel, "image/png", "h/x.png"},
-	} {
-		u, err := canonical.Parse("http://h" + c.path)
-		require.NoError(t, err)
-		ext := filepath.Ext(u.Parsed().Path)
-		got := typeOf(c.said, ext, []byte(c.body))
-		assert.Equal(t, c.mediaType, got, "%v", c)
-		assert.Equal(t, c.name, nameOf(u, got), "%v", c)
-	}
 }

@@ -102,11 +102,7 @@ func (r *Report) Write(w io.Writer) {
 	say(r.Gone+r.Unlinked > 0 && r.Deleted, " (deleted)")
 	say(r.Gone+r.Unlinked > 0 && !r.Deleted, " (kept; --delete removes them once all is seen)")
 	for _, f := range r.Failures[:min(len(r.Failures), shownFailures)] {
-		why := f.Err
-		if why == "" {
-			why = fmt.Sprint(f.Status)
-		}
-		say(true, "\n  not had: %s: %s", f.URL, why)
+		say(true, "\n  not had: %s: %s", f.URL, cmp.Or(f.Err, fmt.Sprint(f.Status)))
 		say(f.From != "", " (on %s)", f.From)
 		say(f.Kept, "; the copy of before stays")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/observe/endpoint"
+	"github.com/treadlight/crawl/internal/web/mediatype"
 )
 
 // policy lets a page load only what is in the copy. Its links may lead elsewhere.
@@ -35,8 +36,7 @@ func Serve(ctx context.Context, dir, addr string, listening func(url string)) er
 		return cli.IOf("open --serve: %w", cli.Cause(err))
 	}
 	server := &http.Server{Handler: handler(root, at), ReadHeaderTimeout: 10 * time.Second}
-	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
-	defer stopped()
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	listening(at.URL())
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return cli.IO(err)
@@ -68,7 +68,7 @@ func handler(root *os.Root, at endpoint.Address) http.Handler {
 		}
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
-		h.Set("Content-Type", typeByExtension(path.Ext(name), "application/octet-stream"))
+		h.Set("Content-Type", mediatype.OfExtension(path.Ext(name), "application/octet-stream"))
 		h.Set("X-Content-Type-Options", "nosniff")
 		http.ServeContent(w, r, "", info.ModTime(), f)
 	})

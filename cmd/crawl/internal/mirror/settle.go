@@ -132,8 +132,8 @@ func (m *Mirror) rewriteAll(ctx context.Context) error {
 
 // rewrite writes a page with its current links, unless its file has them already.
 func (m *Mirror) rewrite(e *entry, s *scratch) error {
-	if err := m.load(e, s); err != nil {
-		return m.lose(e, err)
+	if whole, err := m.load(e, s); !whole {
+		return err
 	}
 	out := s.writer.Write(e.u, &s.places, func(url, fragment string) (string, bool) {
 		to, redirected := m.index.target(url)

@@ -21,6 +21,7 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/mediatype"
 )
 
 const (
@@ -59,12 +60,11 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	defer m.free(s)
 	_, err := io.CopyN(&s.came, body, 512)
 	e := &entry{
-		URL: p.URL.String(), Type: typeOf(p.ContentType, path.Ext(p.URL.Path), s.came.Bytes()), Charset: p.Charset, Round: m.round, Status: p.Status,
+		URL: p.URL.String(), Type: mediatype.OfBody(p.ContentType, path.Ext(p.URL.Path), s.came.Bytes()), Charset: p.Charset, Round: m.round, Status: p.Status,
 		ETag: p.Header.Get("ETag"), Modified: p.Header.Get("Last-Modified"),
 	}
 	e.u = canonical.Restore(e.URL)
-	as, _ := strconv.Atoi(p.Meta(metaAs))
-	if e.Kind = kindOf(e.Type, rewrite.Kind(as)); err == nil && e.packed() {
+	if e.Kind = kindOf(e.Type, askedAs(p)); err == nil && e.packed() {
 		if _, err = io.CopyN(&s.came, body, maxDocument); err == nil {
 			e.Kind = rewrite.Opaque
 		}
@@ -168,10 +168,7 @@ func rename(temp, file string) error {
 }
 
 // done records the outcome of a URL without a body to keep.
-func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
-	if m.failure() != nil {
-		return nil
-	}
+func (m *Mirror) done(ctx context.Context, p *crawl.Page) error {
 	url := p.URL.String()
 	old := m.index.get(url)
 	e := old
@@ -179,26 +176,26 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 		e.Change = ""
 	}
 	e.URL, e.u, e.Round, e.Status, e.Err = url, canonical.Restore(url), m.round, p.Status, ""
-	same := p.Status == http.StatusNotModified && old.File != ""
+	guess, same := p.Meta(metaGuess) != "", p.Status == http.StatusNotModified && old.File != ""
+	if !same {
+		e.From, e.Change = p.Referrer, ""
+	}
 	switch {
+	case m.failure() != nil:
+		return nil
 	case same:
 	case p.Status/100 == 2 && p.Err == nil:
 		if old.Round == m.round && old.Status == p.Status || len(m.o.Keep) > 0 { // take has handled it
 			return nil
 		}
-		return m.take(context.Background(), p, bytes.NewReader(p.Body))
-	case p.Meta(metaGuess) != "" && old.File == "" && p.RedirectTo == "":
-		return nil
-	default:
-		e.From, e.Change = p.Referrer, ""
-	}
-	switch {
-	case same:
+		return m.take(ctx, p, bytes.NewReader(p.Body))
 	case p.RedirectTo != "":
 		e.Redirect = p.RedirectTo
 		if _, fragment, _ := strings.Cut(p.Header.Get("Location"), "#"); fragment != "" {
 			e.Redirect += rewrite.Fragment("#" + fragment)
 		}
+	case guess && old.File == "":
+		return nil
 	case p.Err != nil:
 		e.Err = p.Err.Error()
 	case p.Status == http.StatusNotFound || p.Status == http.StatusGone:
@@ -210,12 +207,18 @@ func (m *Mirror) done(_ context.Context, p *crawl.Page) error {
 	switch to, err := canonical.Parse(e.Redirect); {
 	case err != nil:
 	case p.Meta(metaChain) != "": // the target of a part may be outside the scope
-		m.part(p, to, p.Meta(metaAs), p.Meta(metaGuess) != "")
+		m.part(p, to, askedAs(p), guess)
 	case p.RedirectTo == "": // it failed, and the copy keeps what it led to
 		m.ask(p, to)
 	}
-	if e.File != "" && e.Redirect == "" && e.packed() && (!m.o.Delete || e.Change != changeGone) { // it needs its parts
-		m.followKept(p, &e)
+	if e.File == "" || e.Redirect != "" || !e.packed() || m.o.Delete && e.Change == changeGone {
+		return nil
+	}
+	s := m.scratch.Get().(*scratch)
+	defer m.free(s)
+	whole, err := m.load(&e, s)
+	if m.fail(err); whole {
+		m.follow(p, &e, s) // it has not changed, and needs its parts
 	}
 	return nil
 }
@@ -237,53 +240,31 @@ func (m *Mirror) skip(s crawl.Skipped) {
 	m.fail(m.index.put(&e))
 }
 
-// followKept follows the links of a page that has not changed.
-func (m *Mirror) followKept(p *crawl.Page, e *entry) {
-	s := m.scratch.Get().(*scratch)
-	defer m.free(s)
-	if err := m.load(e, s); err != nil {
-		m.fail(m.lose(e, err))
-		return
+// load reads a document from the pack and finds its places. It reports whether its bytes are whole, else it forgets it.
+func (m *Mirror) load(e *entry, s *scratch) (whole bool, err error) {
+	body, places, whole := m.pack.read(e, s.body)
+	if s.body = body; !whole {
+		now := *e
+		now.forget()
+		now.Err = "the page as it came is damaged: it is fetched again by the next run"
+		return false, m.index.put(&now)
 	}
-	m.follow(p, e, s)
-}
-
-// load reads a document from the pack and finds its places.
-func (m *Mirror) load(e *entry, s *scratch) error {
-	body, places, err := m.pack.read(e, s.body)
-	if err != nil {
-		return err
-	}
-	if s.body = body; !s.places.Load(body, places) {
+	if !s.places.Load(body, places) {
 		s.read(e, body)
 	}
-	return nil
+	return true, nil
 }
 
 func (s *scratch) read(e *entry, body []byte) {
 	s.places.Read(&rewrite.Document{URL: e.u, Kind: e.Kind, Charset: e.Charset, Body: body})
 }
 
-// lose forgets a document if err says that its bytes are damaged. It returns other errors.
-func (m *Mirror) lose(e *entry, err error) error {
-	if !errors.Is(err, errLost) {
-		return err
-	}
-	now := *e
-	now.forget()
-	now.Err = errLost.Error()
-	return m.index.put(&now)
-}
-
-// agent is the name of this crawler in X-Robots-Tag.
-var agent = strings.ToLower(config.Product)
-
 // follow has the crawl request the pages that a document leads to, and its parts.
 func (m *Mirror) follow(p *crawl.Page, e *entry, s *scratch) {
 	polite := !m.o.Crawl.Scope.FollowNofollow
 	nofollow := false
 	for _, value := range p.Header["X-Robots-Tag"] {
-		for word := range extract.Directives(value, agent, true) {
+		for word := range extract.Directives(value, strings.ToLower(config.Product), true) {
 			nofollow = nofollow || word == "nofollow" || word == "none"
 		}
 	}
@@ -297,32 +278,31 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, s *scratch) {
 		switch {
 		case err != nil:
 		case l.Role != rewrite.Page:
-			m.part(p, u, as(l.As), l.Role == rewrite.Guess)
+			m.part(p, u, l.As, l.Role == rewrite.Guess)
 		case m.first(0, []byte(u.String()), l.Role):
 			m.ask(p, u)
 		}
 	}
 	if icon, err := e.u.Resolve("/favicon.ico"); e.Kind == rewrite.HTML && !s.places.Icon && err == nil {
-		m.part(p, icon, "", true)
+		m.part(p, icon, rewrite.Opaque, true)
 	}
 }
 
-func as(kind rewrite.Kind) string {
-	if kind == rewrite.Opaque {
-		return ""
-	}
-	return strconv.Itoa(int(kind))
+// askedAs returns how the page that led to a part reads it.
+func askedAs(p *crawl.Page) rewrite.Kind {
+	as, _ := strconv.ParseUint(p.Meta(metaAs), 10, 8) // a page has none
+	return rewrite.Kind(as)
 }
 
 // part has the crawl request a part of a page.
-func (m *Mirror) part(p *crawl.Page, u canonical.URL, as string, guess bool) {
+func (m *Mirror) part(p *crawl.Page, u canonical.URL, as rewrite.Kind, guess bool) {
 	chain, _ := strconv.Atoi(p.Meta(metaChain))
 	if chain >= maxChain || m.o.SameHost && u.Host() != p.URL.Host || m.spares(u) || !m.first(0, []byte(u.String()), rewrite.Part) {
 		return
 	}
 	options := []crawl.FollowOption{crawl.WithoutScope(), crawl.WithMeta(metaChain, strconv.Itoa(chain+1))}
-	if as != "" {
-		options = append(options, crawl.WithMeta(metaAs, as))
+	if as != rewrite.Opaque {
+		options = append(options, crawl.WithMeta(metaAs, strconv.Itoa(int(as))))
 	}
 	if guess {
 		options = append(options, crawl.WithMeta(metaGuess, "1"))

@@ -2,11 +2,12 @@ package rewrite
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // rawText has the elements whose text has no markup. The content of noscript, noframes and noembed is markup for
@@ -51,8 +52,9 @@ var (
 	means                   []map[string]meaning
 )
 
-// init reads the table. It cannot be the value of variables, because the meanings refer to them.
-func init() {
+var once sync.Once // reads the table
+
+func readTable() {
 	var elements, attrs []string
 	meanings, byName := meanings(), make(map[string]map[string]meaning)
 	for line := range strings.SplitSeq(table[1:], "\n") {
@@ -177,8 +179,8 @@ func (w *walker) rel(t *extract.Tag, a extract.Attr) {
 
 // The names of meta elements that name files of the page (tiles), and others (outside).
 var (
-	tiles   = regexp.MustCompile(`^msapplication-(tileimage|\w+logo)$`)
-	outside = regexp.MustCompile(`^(og:(image|url|video|audio)(:(secure_)?url)?|twitter:(image(:src)?|player)|image|thumbnailurl)$`)
+	tiles   = lazy.Regexp(`^msapplication-(tileimage|\w+logo)$`)
+	outside = lazy.Regexp(`^(og:(image|url|video|audio)(:(secure_)?url)?|twitter:(image(:src)?|player)|image|thumbnailurl)$`)
 )
 
 // content handles the content of a meta element.
@@ -187,7 +189,7 @@ func (w *walker) content(t *extract.Tag, a extract.Attr) {
 		equiv, name := t.Word("http-equiv"), t.Word("name")+t.Word("property")+t.Word("itemprop")
 		switch {
 		case equiv == "content-type":
-			if m := charsetLabel.FindSubmatchIndex(s); m != nil {
+			if m := charsetLabel().FindSubmatchIndex(s); m != nil {
 				w.label(s, m[2], m[3])
 			}
 		case equiv == "refresh":
@@ -197,9 +199,9 @@ func (w *walker) content(t *extract.Tag, a extract.Attr) {
 			}
 		case name == "msapplication-config" && !bytes.EqualFold(s, []byte("none")):
 			w.link(s, 0, len(s), Link{Role: Part, As: XML}, plain)
-		case tiles.MatchString(name):
+		case tiles().MatchString(name):
 			w.link(s, 0, len(s), Link{Role: Part}, plain)
-		case outside.MatchString(name):
+		case outside().MatchString(name):
 			w.link(s, 0, len(s), Link{Role: Outside}, plain)
 		}
 	})

@@ -16,11 +16,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // Kind is how a document is read.
@@ -226,10 +226,10 @@ func (at *place) written(ref string) string {
 // hard escapes the characters that end a reference in some context.
 var hard = strings.NewReplacer("'", "%27", `"`, "%22", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", " ", "%20", `\`, "%5C", "`", "%60")
 
-var odd = regexp.MustCompile(`[^!-~]+`)
+var odd = lazy.Regexp(`[^!-~]+`)
 
 // Fragment returns a fragment, with its "#", in ASCII.
-func Fragment(f string) string { return odd.ReplaceAllStringFunc(f, url.PathEscape) }
+func Fragment(f string) string { return odd().ReplaceAllStringFunc(f, url.PathEscape) }
 
 // Append appends an encoding of the places to dst, for [Places.Load]. It appends nothing if the document has to be read
 // again, as for UTF-16.
@@ -237,7 +237,7 @@ func (p *Places) Append(dst []byte) []byte {
 	if p.back != nil {
 		return dst
 	}
-	dst = append(dst, appended)
+	dst = append(dst, 1) // a document without places is not read again either
 	for i := range p.list {
 		at, ref := &p.list[i], p.list[i].Ref
 		if at.Role < literal && bytes.Equal(ref, p.body[at.from:at.to]) {
@@ -251,14 +251,11 @@ func (p *Places) Append(dst []byte) []byte {
 	return dst
 }
 
-// appended is the first byte of what Append appends.
-const appended = 1
-
 // Load decodes what Append has appended for a document with that body. It returns false if Append has appended nothing,
 // or if the encoding is invalid.
 func (p *Places) Load(body, from []byte) bool {
 	p.list, p.body, p.back = p.list[:0], body, nil
-	if len(from) == 0 || from[0] != appended {
+	if len(from) == 0 {
 		return false
 	}
 	for from = from[1:]; len(from) > 0; {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // other walks through a document without markup.
@@ -23,17 +25,16 @@ func (w *walker) other(s []byte) {
 	}
 }
 
+// inManifest has what the strings at paths of a manifest are.
+var inManifest = map[string]Role{
+	"/icons/src": Part, "/screenshots/src": Part, "/shortcuts/icons/src": Part, "/start_url": Page, "/shortcuts/url": Page,
+	"/share_target/action": Outside, "/protocol_handlers/url": Outside, "/file_handlers/action": Outside,
+}
+
 // manifestRole returns what the string at a path of a manifest is, and whether it is a link.
-func manifestRole(at string) (Link, quoting, bool) {
-	switch at {
-	case "/icons/src", "/screenshots/src", "/shortcuts/icons/src":
-		return Link{Role: Part}, plain, true
-	case "/start_url", "/shortcuts/url":
-		return Link{Role: Page}, plain, true
-	case "/share_target/action", "/protocol_handlers/url", "/file_handlers/action":
-		return Link{Role: Outside}, plain, true
-	}
-	return Link{}, plain, false
+func manifestRole(at string) (l Link, in quoting, ok bool) {
+	l.Role, ok = inManifest[at]
+	return l, plain, ok
 }
 
 // importMapRole does the same for an import map. Values that end in a slash name directories, not files.
@@ -82,20 +83,20 @@ func (w *walker) json(s []byte, role func(path string) (Link, quoting, bool)) {
 
 // relative reports whether a specifier of a module is a reference to a file, not a bare name.
 func relative(s []byte) bool {
-	return !bytes.HasSuffix(s, []byte("/")) && begins.Match(s)
+	return !bytes.HasSuffix(s, []byte("/")) && begins().Match(s)
 }
 
-var begins = regexp.MustCompile(`^(\.{0,2}/|(?i:https?)://)`)
+var begins = lazy.Regexp(`^(\.{0,2}/|(?i:https?)://)`)
 
 // imports matches what modules import by a constant name, where a statement can begin. It may also match in a comment
 // or a string. Then a file is requested in vain, and a text is changed that nobody uses.
-var imports = regexp.MustCompile(`(?:^|[;\n}])[ \t]*(?:import|export)(?:[ \t\n]*[\w*{},$ \t\n]*?[ \t\n}*]from)?[ \t\n]*["']([^"'\n\\]+)["']|\bimport\([ \t\n]*["']([^"'\n\\]+)["'][ \t\n]*\)`)
+var imports = lazy.Regexp(`(?:^|[;\n}])[ \t]*(?:import|export)(?:[ \t\n]*[\w*{},$ \t\n]*?[ \t\n}*]from)?[ \t\n]*["']([^"'\n\\]+)["']|\bimport\([ \t\n]*["']([^"'\n\\]+)["'][ \t\n]*\)`)
 
 // scripts matches other files that a module or a worker names relative to itself, and workers the workers that a page
 // starts. Source maps are not matched, since no page loads them.
 var (
-	scripts = regexp.MustCompile(`\bnew URL\(\s*["']([^"'\n\\]+)["']\s*,\s*import\.meta\.url\s*\)|\bimportScripts\(\s*["']([^"'\n\\]+)["']\s*\)`)
-	workers = regexp.MustCompile(`\bnew (?:Shared)?Worker\(\s*(?:["']([^"'\n\\]+)["'])`)
+	scripts = lazy.Regexp(`\bnew URL\(\s*["']([^"'\n\\]+)["']\s*,\s*import\.meta\.url\s*\)|\bimportScripts\(\s*["']([^"'\n\\]+)["']\s*\)`)
+	workers = lazy.Regexp(`\bnew (?:Shared)?Worker\(\s*(?:["']([^"'\n\\]+)["'])`)
 )
 
 // maxGuesses bounds the guesses per script, and maxGuess the length of each.
@@ -107,7 +108,7 @@ const (
 // shown are the extensions of files that scripts show, and aName matches the name that ends with one.
 var (
 	shown = [...]string{".svg", ".png", ".gif", ".jpg", ".jpeg", ".webp", ".avif", ".css", ".woff", ".woff2"}
-	aName = regexp.MustCompile("[\"'`}]([\\w.-]+)$")
+	aName = lazy.Regexp("[\"'`}]([\\w.-]+)$")
 )
 
 // guesses finds names of files that a script may append to the path of its own directory, where such files often are.
@@ -123,7 +124,7 @@ func (w *walker) guesses(s []byte) {
 			if at == len(s) || bytes.IndexByte([]byte("\"'`"), s[at]) < 0 {
 				continue
 			}
-			if m := aName.FindSubmatch(s[max(0, at-maxGuess):at]); m != nil && len(m[1]) > len(ext) {
+			if m := aName().FindSubmatch(s[max(0, at-maxGuess):at]); m != nil && len(m[1]) > len(ext) {
 				w.link(m[1], at, at, Link{Role: Guess}, asked)
 			}
 		}
@@ -133,11 +134,11 @@ func (w *walker) guesses(s []byte) {
 // module walks through the imports of a script and the other scripts that it names.
 func (w *walker) module(s []byte) {
 	if bytes.Contains(s, []byte("import")) || bytes.Contains(s, []byte("export")) {
-		w.named(s, imports, specifier)
-		w.named(s, scripts, plain)
+		w.named(s, imports(), specifier)
+		w.named(s, scripts(), plain)
 	}
 	if w.doc.Kind == HTML || w.doc.Kind == XML {
-		w.named(s, workers, plain)
+		w.named(s, workers(), plain)
 	}
 }
 

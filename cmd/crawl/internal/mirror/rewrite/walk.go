@@ -2,17 +2,15 @@ package rewrite
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/unicode"
-	"golang.org/x/text/transform"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // walker walks through one document.
@@ -154,6 +152,7 @@ const declaredWithin = 1 << 10
 
 // markup walks through HTML or XML.
 func (w *walker) markup(s []byte) {
+	once.Do(readTable)
 	tags := extract.Tags{Elements: elementNames, Attrs: attrNames, XML: w.doc.Kind == XML}
 	tags.Declaration = func(from, end int) {
 		if len(w.frames) == 0 && from < declaredWithin && len(bytes.TrimSpace(s[w.head:from])) == 0 {
@@ -209,46 +208,19 @@ func (w *walker) element(t *extract.Tag) int {
 	return end
 }
 
-// decode returns the document as text whose markup is ASCII. In most charsets it is so already: the bytes stay, and
-// only references are decoded. UTF-16 and ISO-2022-JP become UTF-8 if that can be undone byte by byte. Otherwise the
-// document is not changed.
-func (w *walker) decode() []byte {
+// decode returns the document as text whose markup is ASCII.
+func (w *walker) decode() (text []byte) {
 	d := w.doc
-	switch {
-	case bytes.HasPrefix(d.Body, []byte("\xef\xbb\xbf")):
+	bom := bytes.HasPrefix(d.Body, []byte("\ufeff"))
+	if bom {
 		w.head = len("\ufeff")
-		return d.Body
-	case !bytes.HasPrefix(d.Body, []byte("\xff\xfe")) && !bytes.HasPrefix(d.Body, []byte("\xfe\xff")): // no byte order mark
+	} else if !bytes.HasPrefix(d.Body, []byte("\xff\xfe")) && !bytes.HasPrefix(d.Body, []byte("\xfe\xff")) { // no byte order mark
 		_, w.charset = charset.Lookup(d.Charset)
-		if w.charset == "utf-8" || w.charset == "" && d.Kind != HTML && d.Kind != XML {
-			return d.Body
-		}
 	}
-	enc, name := extract.Encoding(d.Body, d.Charset)
-	switch name {
-	case "utf-8", "replacement", "x-user-defined":
-		return d.Body
-	case "utf-16le":
-		enc = unicode.UTF16(unicode.LittleEndian, unicode.IgnoreBOM)
-	case "utf-16be":
-		enc = unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM)
-	case "iso-2022-jp":
-	default:
-		w.enc = enc
+	if bom || w.charset == "utf-8" || w.charset == "" && d.Kind != HTML && d.Kind != XML {
 		return d.Body
 	}
-	text, _, err := transform.Bytes(enc.NewDecoder(), d.Body)
-	w.places.back = func(b []byte) []byte {
-		out, _, e := transform.Bytes(enc.NewEncoder(), b)
-		if err != nil || e != nil {
-			return d.Body
-		}
-		return out
-	}
-	if !bytes.Equal(w.places.back(text), d.Body) {
-		err = encoding.ErrInvalidUTF8
-		return nil
-	}
+	text, w.enc, w.places.back = extract.Editable(d.Body, d.Charset)
 	return text
 }
 
@@ -267,7 +239,7 @@ func (w *walker) declare() {
 }
 
 // charsetLabel matches the label in the content of a meta element.
-var charsetLabel = regexp.MustCompile(`(?i)charset\s*=\s*["']?([\w:.-]+)`)
+var charsetLabel = lazy.Regexp(`(?i)charset\s*=\s*["']?([\w:.-]+)`)
 
 // label handles the name of a charset in a declaration. The charset of the header replaces it, because the header took
 // precedence.
