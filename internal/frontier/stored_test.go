@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -383,10 +384,14 @@ func TestCalls(t *testing.T) {
 			due, last bool
 			after     time.Duration
 		}
+		var mu sync.Mutex // guards what follows
 		var all []taken
-		begun, again, ended := time.Now(), time.Duration(0), make(chan error)
+		var again time.Duration
+		begun, ended := time.Now(), make(chan error)
 		go func() {
 			ended <- c.Run(func(calls []int, due, last bool) (time.Duration, error) {
+				mu.Lock()
+				defer mu.Unlock()
 				all = append(all, taken{slices.Clone(calls), due, last, time.Since(begun)})
 				c.Stored(len(calls))
 				return again, nil
@@ -396,8 +401,15 @@ func TestCalls(t *testing.T) {
 			t.Helper()
 			time.Sleep(d)
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			require.Equal(t, want, all)
 			all = nil
+		}
+		ask := func(wait time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			again = wait
 		}
 		require.True(t, c.Add(false, 1))
 		require.Nil(t, c.Room())
@@ -411,12 +423,12 @@ func TestCalls(t *testing.T) {
 		<-room
 		require.True(t, c.Add(false, 3, 4, 5), "no call is refused")
 		step(0, taken{[]int{3, 4, 5}, false, false, time.Second})
-		again = 10 * time.Second
+		ask(10 * time.Second)
 		require.True(t, c.Add(true, 6))
 		step(2*time.Second, taken{[]int{6}, false, false, time.Second})
 		require.True(t, c.Add(false, 7)) // does not wait for that
 		step(time.Second, taken{[]int{7}, true, false, 4 * time.Second})
-		again = 0
+		ask(0)
 		step(time.Minute, taken{[]int{}, true, false, 14 * time.Second})
 		c.NoMore()
 		require.False(t, c.Add(false, 8))
