@@ -58,14 +58,12 @@ type Config struct {
 	Log   *slog.Logger // logs when the store goes out of reach and when it answers again. Nil means no log.
 }
 
-// Request is what an [Admitter] decides about.
-type Request struct {
-	Key     string   // the key to charge; any string, also the empty one
-	Plans   []string // the names of the plans to charge; a repeated name is ignored. Empty means that the request is allowed.
-	Tokens  int64    // how many tokens to charge, 0 or more. Zero only looks and charges nothing.
-	OnError OnError  // the decision if neither store nor fallback answers. Empty means Config.OnError.
-
-	whole []Plan // the plans of these names, each once
+// request is what an Admitter decides about.
+type request struct {
+	key     string // as stores keep it (see foldKey)
+	plans   []Plan // to charge, each once. Empty means that the request is allowed.
+	tokens  int64  // 0 or more
+	onError OnError
 }
 
 // RuleStatistics counts the requests that a rule has decided, since the start or since a rule has this name. A request
@@ -153,35 +151,28 @@ func fieldError(field string, value any, fix string) error {
 	return fmt.Errorf("%s is %v: %s", field, value, fix)
 }
 
-// Allow charges tokens to key under plans; see [Admitter.Decide].
-func (a *Admitter) Allow(ctx context.Context, key string, plans []string, tokens int64) (Result, error) {
-	return a.Decide(ctx, Request{Key: key, Plans: plans, Tokens: tokens})
-}
-
-// Decide charges req's tokens under all its plans or, if one plan denies, under none. A store that does not answer is
-// not an error; Result.Reason then says how the decision was made. Errors are returned for an unknown plan
-// ([ErrUnknownPlan]), for negative tokens, for an unknown OnError, and for a ctx that has ended, whose error they wrap.
-// The caller decides what an error means for the request.
-func (a *Admitter) Decide(ctx context.Context, req Request) (res Result, err error) {
-	switch {
-	case req.Tokens < 0:
-		return Result{}, fieldError("Tokens", req.Tokens, "ask for 0 or more")
-	case !req.OnError.valid():
-		return Result{}, fieldError("OnError", req.OnError, "set it to FailOpen or FailClosed")
+// Allow charges tokens, 0 or more, to key under all of the named plans or, if one denies, under none. Zero tokens only look
+// and charge nothing; a repeated name is ignored; no names mean that it is allowed. A store that does not answer is not
+// an error; Result.Reason then says how the decision was made. Errors are returned for an unknown plan
+// ([ErrUnknownPlan]), for negative tokens, and for a ctx that has ended, whose error they wrap. The caller decides what
+// an error means.
+func (a *Admitter) Allow(ctx context.Context, key string, plans []string, tokens int64) (res Result, err error) {
+	if tokens < 0 {
+		return Result{}, fieldError("Tokens", tokens, "ask for 0 or more")
 	}
-	req.Key = foldKey(req.Key)
-	if req.whole, err = a.cfg.Rules.planSet().list(req.Plans); err == nil {
+	req := request{key: foldKey(key), tokens: tokens}
+	if req.plans, err = a.cfg.Rules.planSet().list(plans); err == nil {
 		err = a.decide(ctx, &req, &res)
 	}
 	return res, err
 }
 
-// decide is Decide for a valid request, whose key is folded and whose plans were found. The caller gives the memory for
-// the Result: copying both from call to call would cost more than the decision. Its error is that of ctx.
-func (a *Admitter) decide(ctx context.Context, req *Request, res *Result) (err error) {
-	s := a.partOf(req.Key)
+// decide decides a request. The caller gives the memory for the Result: copying both from call to call would cost more
+// than the decision. Its error is that of ctx.
+func (a *Admitter) decide(ctx context.Context, req *request, res *Result) (err error) {
+	s := a.partOf(req.key)
 	switch {
-	case len(req.whole) == 0:
+	case len(req.plans) == 0:
 		*res = Result{Allowed: true}
 	case s.away.Load() && a.without(ctx, s, req, res):
 	default:
@@ -189,7 +180,7 @@ func (a *Admitter) decide(ctx context.Context, req *Request, res *Result) (err e
 		if a.remote {
 			asked = a.cfg.Clock.Now()
 		}
-		if *res, err = a.take(ctx, req.Key, req.whole, req.Tokens); err == nil {
+		if *res, err = a.take(ctx, req.key, req.plans, req.tokens); err == nil {
 			a.answered(ctx, s, req, res)
 		} else if over := ctx.Err(); over != nil {
 			*res = Result{}

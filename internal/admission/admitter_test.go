@@ -124,8 +124,6 @@ func TestDecideErrors(t *testing.T) {
 	}
 	_, err := a.Allow(t.Context(), "ann", []string{"login"}, -1)
 	require.ErrorContains(t, err, "Tokens is -1")
-	_, err = a.Decide(t.Context(), admission.Request{OnError: "ajar"})
-	require.ErrorContains(t, err, "OnError")
 	require.Zero(t, a.Statistics(), "what was not decided is not counted")
 }
 
@@ -172,7 +170,7 @@ func TestStoreDown(t *testing.T) {
 		repo := newStore(t, admissiontest.NewClock())
 		repo.failWith(errDown)
 		a := admitter(t, admission.Config{Repository: repo, OnError: tc.config})
-		r, err := a.Decide(t.Context(), admission.Request{Key: "ann", Plans: []string{"login"}, Tokens: 1, OnError: tc.request})
+		r, err := a.AllowOr(t.Context(), tc.request, "ann", []string{"login"}, 1)
 		require.NoError(t, err)
 		require.Equal(t, tc.want, r.Reason)
 		want := admission.Result{Allowed: true, Limit: 5, Plan: "login", Reason: tc.want}

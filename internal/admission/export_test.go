@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"context"
 	"net/http"
 	"strings"
 )
@@ -44,4 +45,13 @@ func PlanOfJSON(text string) (Plan, error) {
 		return Plan{}, err
 	}
 	return planOf(tree)
+}
+
+// AllowOr is Allow with an OnError of the request's own.
+func (a *Admitter) AllowOr(ctx context.Context, how OnError, key string, plans []string, tokens int64) (res Result, err error) {
+	req := request{key: key, tokens: tokens, onError: how}
+	if req.plans, err = a.cfg.Rules.planSet().list(plans); err == nil {
+		err = a.decide(ctx, &req, &res)
+	}
+	return res, err
 }

@@ -266,16 +266,16 @@ func (v *verdict) patience() time.Duration {
 // because one after another would be slow with a store that is far away.
 func (v *verdict) charge(r *http.Request) error {
 	ctx, rule, a := r.Context(), v.rule, v.door.cfg.Admitter
-	req := Request{Key: foldKey(v.key), Tokens: rule.tokens(r), OnError: rule.OnError, whole: v.terms.plans}
+	req := request{foldKey(v.key), v.terms.plans, rule.tokens(r), rule.OnError}
 	if rule.line == nil || v.shadow {
 		return a.decide(ctx, &req, &v.res)
 	}
-	if line, ok := rule.line.Statistics(req.Key); !ok || line.InUse == 0 {
+	if line, ok := rule.line.Statistics(req.key); !ok || line.InUse == 0 {
 		if err := a.decide(ctx, &req, &v.res); err != nil || v.settled() {
 			return err
 		}
 	}
-	leave, err := rule.line.AcquireRelease(ctx, req.Key, 1, v.patience())
+	leave, err := rule.line.AcquireRelease(ctx, req.key, 1, v.patience())
 	if errors.Is(err, limit.ErrLimited) {
 		return v.stillInLine(ctx, &req)
 	} else if err != nil {
@@ -299,8 +299,8 @@ func (v *verdict) settled() bool {
 
 // stillInLine decides a request that waited in line for too long: it is denied. It looks at the plans for the headers
 // and the time to wait, but takes nothing.
-func (v *verdict) stillInLine(ctx context.Context, req *Request) error {
-	req.Tokens = 0
+func (v *verdict) stillInLine(ctx context.Context, req *request) error {
+	req.tokens = 0
 	err := v.door.cfg.Admitter.decide(ctx, req, &v.res)
 	if err != nil || v.res.unknown() {
 		return err

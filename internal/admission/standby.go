@@ -69,13 +69,13 @@ func undecided(err error) bool {
 
 // answered notes that the store answers, and charges the fallback too, to keep it warm. Whether the fallback would deny
 // does not matter.
-func (a *Admitter) answered(ctx context.Context, s *standby, req *Request, res *Result) {
+func (a *Admitter) answered(ctx context.Context, s *standby, req *request, res *Result) {
 	if s.miss.Load() != 0 {
 		s.miss.Store(0)
 	}
-	if a.cfg.Fallback != nil && res.Allowed && req.Tokens > 0 {
+	if a.cfg.Fallback != nil && res.Allowed && req.tokens > 0 {
 		shares, tokens, _ := a.shares(req)
-		_, _ = a.cfg.Fallback.Take(ctx, req.Key, shares, tokens)
+		_, _ = a.cfg.Fallback.Take(ctx, req.key, shares, tokens)
 	}
 }
 
@@ -83,28 +83,28 @@ func (a *Admitter) answered(ctx context.Context, s *standby, req *Request, res *
 // store is out of reach. If it is not known whether something was charged, the store is out of reach only when that
 // happens several times in a row. Until then, if there is a fallback, the request is denied: a grant of the fallback
 // would come on top of what the store may have granted.
-func (a *Admitter) unanswered(ctx context.Context, s *standby, req *Request, res *Result, asked time.Time, err error) {
+func (a *Admitter) unanswered(ctx context.Context, s *standby, req *request, res *Result, asked time.Time, err error) {
 	a.failures.Add(1)
 	if !errors.Is(err, ErrNoVerdict) && (!undecided(err) || s.missedBy(asked, a.cfg.Clock.Now())) {
 		a.leave(ctx, s, req, err)
 	}
 	switch {
 	case s.away.Load() && a.without(ctx, s, req, res):
-	case a.cfg.Fallback == nil || a.onError(req.OnError) == FailClosed || !undecided(err):
-		*res = a.fail(&req.whole[0], req.OnError)
+	case a.cfg.Fallback == nil || a.onError(req.onError) == FailClosed || !undecided(err):
+		*res = a.fail(&req.plans[0], req.onError)
 	default:
 		a.timeouts.Add(1)
-		*res = keptOut(&req.whole[0], ReasonTimeout)
+		*res = keptOut(&req.plans[0], ReasonTimeout)
 	}
 }
 
 // without decides while the store is out of reach. It returns false if the store is in reach again.
-func (a *Admitter) without(ctx context.Context, s *standby, req *Request, res *Result) (ok bool) {
-	if a.cfg.Fallback != nil && a.onError(req.OnError) != FailClosed && a.decideHere(ctx, s, req, res) {
+func (a *Admitter) without(ctx context.Context, s *standby, req *request, res *Result) (ok bool) {
+	if a.cfg.Fallback != nil && a.onError(req.onError) != FailClosed && a.decideHere(ctx, s, req, res) {
 		return true
 	}
 	if ok = s.away.Load(); ok {
-		*res = a.fail(&req.whole[0], req.OnError)
+		*res = a.fail(&req.plans[0], req.onError)
 	}
 	return ok
 }
@@ -141,7 +141,7 @@ func (s *standby) missedBy(asked, now time.Time) bool {
 
 // leave has the fallback decide for the part from now on, until the store answers again and has been charged what was
 // granted meanwhile.
-func (a *Admitter) leave(ctx context.Context, s *standby, req *Request, cause error) {
+func (a *Admitter) leave(ctx context.Context, s *standby, req *request, cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.away.Load() || a.life.Err() != nil {
@@ -150,7 +150,7 @@ func (a *Admitter) leave(ctx context.Context, s *standby, req *Request, cause er
 	s.away.Store(true)
 	s.since, s.decided, s.granted = a.cfg.Clock.Now(), 0, 0
 	a.cfg.Log.WarnContext(ctx, "admission store does not answer", slog.Any("error", cause))
-	key, plans := req.Key, req.whole
+	key, plans := req.key, req.plans
 	a.beside.Go(func() {
 		for clock.Sleep(a.life, a.cfg.Clock, retryPause) == nil {
 			if _, err := a.take(a.life, key, plans, 0); err == nil && a.settle(s) {
@@ -279,7 +279,7 @@ func (a *Admitter) now() Micros { return MicrosOf(a.cfg.Clock.Now()) }
 
 // decideHere has the fallback decide while the part is out of reach. It returns false if the part is in reach again, or
 // if the fallback fails.
-func (a *Admitter) decideHere(ctx context.Context, s *standby, req *Request, res *Result) (ok bool) {
+func (a *Admitter) decideHere(ctx context.Context, s *standby, req *request, res *Result) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.away.Load() {
@@ -288,7 +288,7 @@ func (a *Admitter) decideHere(ctx context.Context, s *standby, req *Request, res
 	shares, tokens, r := a.shares(req)
 	if r.Allowed {
 		var err error
-		if r, err = a.cfg.Fallback.Take(ctx, req.Key, shares, tokens); err != nil {
+		if r, err = a.cfg.Fallback.Take(ctx, req.key, shares, tokens); err != nil {
 			return false
 		}
 	}
@@ -297,10 +297,10 @@ func (a *Admitter) decideHere(ctx context.Context, s *standby, req *Request, res
 	if r.Allowed {
 		r.Reason = ReasonFallback
 	}
-	if r.Allowed && req.Tokens > 0 {
-		s.granted += req.Tokens
-		for _, p := range req.whole {
-			a.oweLocked(s, account{req.Key, p}, req.Tokens)
+	if r.Allowed && req.tokens > 0 {
+		s.granted += req.tokens
+		for _, p := range req.plans {
+			a.oweLocked(s, account{req.key, p}, req.tokens)
 		}
 	}
 	*res = r
@@ -310,14 +310,14 @@ func (a *Admitter) decideHere(ctx context.Context, s *standby, req *Request, res
 // shares returns this process's shares of the plans of a request, and the tokens to charge to them. A request for more
 // tokens than a share can hold, but not more than the plan, is charged the whole share: the store would have allowed
 // it. If it is another process's turn at a plan, turn is a denial with the time until the next turn.
-func (a *Admitter) shares(req *Request) (shares []Plan, tokens int64, turn Result) {
-	shares, tokens, turn.Allowed = make([]Plan, len(req.whole)), req.Tokens, true
-	for i, p := range req.whole {
+func (a *Admitter) shares(req *request) (shares []Plan, tokens int64, turn Result) {
+	shares, tokens, turn.Allowed = make([]Plan, len(req.plans)), req.tokens, true
+	for i, p := range req.plans {
 		var cycle int64
 		if shares[i], cycle = p.shareOf(a.cfg.Share); tokens <= p.Capacity {
 			tokens = min(tokens, shares[i].Capacity)
 		}
-		if cycle == 1 || req.Tokens == 0 {
+		if cycle == 1 || req.tokens == 0 {
 			continue
 		}
 		if wait := a.turn(&shares[i], cycle); wait > turn.Wait {

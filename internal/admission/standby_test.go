@@ -213,7 +213,7 @@ func TestClosedIsClosed(t *testing.T) {
 		repo, all := fleet(t, 1, 1, nil)
 		repo.failWith(errDown)
 		ask := func(how admission.OnError) admission.Result {
-			r, err := all[0].Decide(t.Context(), admission.Request{Key: "ann", Plans: []string{"hundred"}, Tokens: 1, OnError: how})
+			r, err := all[0].AllowOr(t.Context(), how, "ann", []string{"hundred"}, 1)
 			require.NoError(t, err)
 			return r
 		}
