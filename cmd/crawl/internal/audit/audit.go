@@ -214,6 +214,8 @@ func (a *audit) crawl(ctx context.Context) error {
 	err = job.Supervise(ctx, a.Term, a.Log, every, c, func(ctx context.Context) error { return c.Run(ctx, a.Seeds...) })
 	snap := c.Snapshot()
 	switch err = errors.Join(err, file.Close()); {
+	case cli.DiskFull(err) && a.Dir != "":
+		return cli.IOf("%w: free some room on its disk, and go on by the same command", err)
 	case err != nil:
 		return err
 	case snap.State == "interrupted" && a.Dir != "":

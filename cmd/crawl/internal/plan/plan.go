@@ -459,10 +459,11 @@ func (g *gatherer) moved(h *estimate.Host, to canonical.URL) {
 
 // notes returns what matters about a page for a crawl.
 func notes(p *crawl.Page) (all []string) {
-	said := strings.ToLower(p.Header.Get("X-Robots-Tag"))
+	directives := []string{p.Header.Get("X-Robots-Tag")}
 	for e := range p.Find(`meta[name="robots" i]`) {
-		said += "," + strings.ToLower(e.Attr("content"))
+		directives = append(directives, e.Attr("content"))
 	}
+	said := strings.ToLower(strings.Join(directives, ","))
 	for _, note := range []struct {
 		name string
 		is   bool
