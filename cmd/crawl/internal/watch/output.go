@@ -41,10 +41,10 @@ type output struct {
 	at   int64  // the number of the last change that it has received
 	wait int64  // of a webhook: nothing is sent before this time, in seconds since 1970
 
-	// send sends changes, and returns how many of them were received.
+	// send sends changes, and returns how many of them were received. After a refusal the others are sent again; any
+	// other error ends the watch.
 	send func(ctx context.Context, list []numbered) (int, error)
-	// patient says that changes are sent again after an error, which otherwise ends the watch.
-	patient bool
+	hook bool // it is a webhook
 }
 
 // Outputs are all outputs of a watch.
@@ -103,7 +103,7 @@ func (o *Outputs) Lines(path string) error {
 	if to.at, err = o.lastIn(f, to.at); err != nil {
 		return cli.Write("--output", err)
 	}
-	return o.commit(to, to.at) // removes no changes, which outputs yet to be opened may not have received
+	return onDisk(o.commit(to, to.at)) // removes no changes, which outputs yet to be opened may not have received
 }
 
 // lastIn returns the number of the last change in a file, or at, the last one known to be there, if that is greater. A
@@ -250,10 +250,7 @@ func (o *Outputs) add(to *output) error {
 			err = o.save(to)
 		}
 	}
-	if err != nil {
-		return cli.IO(err)
-	}
-	return nil
+	return onDisk(err)
 }
 
 func (o *Outputs) save(to *output) error {
@@ -274,10 +271,7 @@ func (o *Outputs) commit(to *output, at int64) error {
 	if err == nil && moved {
 		err = o.w.store.run(`DELETE FROM changes WHERE id <= ?`, at-inFeed)
 	}
-	if err != nil {
-		return cli.IO(err)
-	}
-	return nil
+	return err
 }
 
 // drain sends an output all changes that it has not received.
@@ -286,11 +280,8 @@ func (o *Outputs) drain(ctx context.Context, to *output) error {
 		o.w.mu.Lock()
 		list, err := o.w.store.changesAfter(to.at, inFeed)
 		o.w.mu.Unlock()
-		if err != nil {
-			return cli.IO(err)
-		}
-		if len(list) == 0 {
-			return nil
+		if err != nil || len(list) == 0 {
+			return err
 		}
 		n, err := to.send(ctx, list)
 		if n > 0 {
@@ -338,18 +329,17 @@ func (o *Outputs) Run(ctx context.Context, log *slog.Logger) error {
 func (o *Outputs) serve(ctx context.Context, to *output, log *slog.Logger) error {
 	for pause := tellEvery; clock.Sleep(ctx, clock.System(), pause) == nil; {
 		err := o.drain(ctx, to)
+		refused, ok := errors.AsType[*refusal](err)
 		switch {
 		case err == nil:
 			pause = tellEvery
-		case !to.patient || cli.Has[*cli.Error](err): // the disk has failed, not the webhook
+		case !ok: // the disk has failed, not the webhook
 			o.w.mu.Lock()
 			defer o.w.mu.Unlock()
-			return o.w.fail(err)
+			_ = o.w.fail(err)
+			return o.w.failed
 		case ctx.Err() == nil:
-			pause = min(2*pause, lastRetry)
-			if refused, ok := errors.AsType[*refusal](err); ok {
-				pause = max(pause, refused.after)
-			}
+			pause = max(min(2*pause, lastRetry), refused.after)
 			log.Warn("the webhook does not take changes; they are kept and sent again", slog.Any("error", err), slog.Duration("again_in", pause))
 		}
 	}
@@ -360,7 +350,7 @@ func (o *Outputs) serve(ctx context.Context, to *output, log *slog.Logger) error
 func (o *Outputs) last(cause error, to *output, log *slog.Logger) (err error) {
 	tries, timeout := finalTries, finalTries*hookTimeout
 	switch n, code := o.waiting(to), cli.CodeOf(cause); {
-	case !to.patient || n == 0 || cause == context.Canceled: //nolint:errorlint // which is no cause of ours
+	case !to.hook || n == 0 || cause == context.Canceled: //nolint:errorlint // which is no cause of ours
 	case code == cli.CodeForced:
 		tries, err = 0, cause
 	case code == cli.CodeInterrupted:
@@ -370,10 +360,10 @@ func (o *Outputs) last(cause error, to *output, log *slog.Logger) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	for try := range tries {
-		if err = o.drain(ctx, to); err == nil || !to.patient || cli.Has[*cli.Error](err) {
-			return err
-		}
-		if refused, ok := errors.AsType[*refusal](err); ok && refused.after > 0 {
+		err = o.drain(ctx, to)
+		if refused, ok := errors.AsType[*refusal](err); !ok {
+			return onDisk(err)
+		} else if refused.after > 0 {
 			break
 		}
 		if try < tries-1 && clock.Sleep(ctx, clock.System(), o.retry<<try) != nil {

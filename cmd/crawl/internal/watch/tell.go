@@ -111,25 +111,31 @@ func (s *store) weigh(ctx context.Context, places map[place]*seenPlace, h *host,
 			pages[line] = 0
 		}
 	}
+	visited := make(map[int64]int)
 	for _, e := range h.entries { // pages visited more than once, with and without another text
 		if len(places) > 0 && e.kind == page && e.state == live && e.visits > 1 && e.visited >= since.Unix() {
+			visited[e.id] = 1
 			if err := s.countLines(e, pages); err != nil {
 				return err
 			}
 		}
 	}
 	for _, p := range places {
-		stock := make(map[uint64]bool) // lines that another page has, or that were on this page or another before
+		stock := make(map[uint64]bool) // see seenPlace.Back
 		back := 0
 		for _, line := range p.brought {
-			if l := places[place{line, itself}]; pages[line] > 1 || l != nil && (l.changed > 1 || l.Changed > 0) {
+			if l := places[place{line, itself, p.Page}]; l != nil && l.Changed > 0 || p.Page == 0 && (pages[line] > 1 || l != nil && l.changed > 1) {
 				stock[line] = true
 				back++
 			}
 		}
 		p.Back += float32(min(back, p.changed))
 		p.Stock = max(p.Stock, len(stock))
-		p.Same += float32(max(0, pages[p.Context]-p.still))
+		has := pages[p.Context]
+		if p.Page != 0 {
+			has = visited[p.Page]
+		}
+		p.Same += float32(max(0, has-p.changed))
 	}
 	for _, p := range places {
 		p.Changed += float32(p.changed)
@@ -143,9 +149,9 @@ func (c *comparison) count(places map[place]*seenPlace, page int64) {
 	for _, e := range c.edits {
 		_, words := shape(e.text)
 		number := withDigit.MatchString(e.text)
-		for _, p := range e.places {
+		for _, p := range e.on(page) {
 			seen := places[p]
-			if seen == nil && len(places) < maxKeys {
+			if seen == nil && (len(places) < maxKeys/2 || p.Page == 0 && len(places) < maxKeys) {
 				seen = &seenPlace{place: p}
 				places[p] = seen
 			}
@@ -159,10 +165,8 @@ func (c *comparison) count(places map[place]*seenPlace, page int64) {
 				continue
 			}
 			here[p] = true
-			if seen.changed++; p.From != itself || !e.removed {
-				seen.still++
-			}
-			if len(seen.Pages) < manyPages && !slices.Contains(seen.Pages, page) {
+			seen.changed++
+			if p.Page == 0 && len(seen.Pages) < manyPages && !slices.Contains(seen.Pages, page) {
 				seen.Pages = append(seen.Pages, page)
 			}
 		}
@@ -212,7 +216,7 @@ func (w *Watch) tellPage(one *held, places map[place]*seenPlace, news *Change) e
 	template, unknown := false, false
 	isTemplate := func(e *edit) bool {
 		its, known := false, false
-		for _, p := range e.places {
+		for _, p := range e.on(one.e.id) {
 			if seen := places[p]; seen != nil && seen.template() {
 				its, known = true, known || seen.Told
 			}
@@ -287,7 +291,7 @@ func (s *store) savePlaces(h *host, places map[place]*seenPlace) error {
 		}
 	}
 	slices.SortFunc(list, func(a, b *seenPlace) int {
-		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(b.changed, a.changed), cmp.Compare(a.Same, b.Same), cmp.Compare(a.Context, b.Context), cmp.Compare(a.From, b.From))
+		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(b.changed, a.changed), cmp.Compare(a.Same, b.Same), cmp.Compare(a.Context, b.Context), cmp.Compare(a.From, b.From), cmp.Compare(a.Page, b.Page))
 	})
 	text, err := json.Marshal(list[:min(len(list), maxPlaces)])
 	if err != nil {

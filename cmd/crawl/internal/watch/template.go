@@ -3,6 +3,7 @@ package watch
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -12,17 +13,16 @@ import (
 )
 
 // A changed line belongs to the template, such as a counter, a list of the latest posts or the number of a build, if
-// most pages that have its place, or a line that differs from it in numbers alone, have changed there. A line that
-// comes and goes again and again belongs to it too.
+// most pages that have its place, or a line that differs from it in numbers alone, have changed there. It belongs to it
+// too if a page has changed there at most visits, mostly back to what it had before.
 const (
-	manyPages   = 5   // pages that must have changed at the place
-	mostOfPages = 0.6 // share of the visited pages with the place that must have changed there, or
-	manyOfPages = 0.3 // if most of the new lines are from a stock of the host, of at least
-	leastStock  = 5   // lines
-	fewest      = 4   // visits at which a line has come or gone before it belongs to the template, and
-	ofEachPage  = 3   // how many of them for each of the pages
-	maxPlaces   = 256 // places kept per host
-	maxWeight   = 16  // pages for which the past of a place counts at most
+	manyPages   = 5       // pages that must have changed at the place
+	mostOfPages = 0.6     // share of the visited pages with the place that must have changed there, or
+	manyOfPages = 0.3     // if most of the new lines are from a stock of the host, of at least
+	leastStock  = 5       // lines
+	fewest      = 4       // visits at which one page must have changed at the place
+	maxPlaces   = 1 << 10 // places kept per host
+	maxWeight   = 16      // pages for which the past of a place counts at most
 	maxKeys     = 1 << 16
 	deepest     = 32 // lines from the unchanged line
 	maxExamples = 100
@@ -37,6 +37,7 @@ const (
 type place struct {
 	Context uint64 `json:"context"` // hash of the other line
 	From    int8   `json:"from"`
+	Page    int64  `json:"page,omitempty"` // zero means every page of the host
 }
 
 const itself = 127
@@ -64,27 +65,40 @@ type seenPlace struct {
 	place
 	Changed float32 `json:"changed"`         // visits of pages that have changed there
 	Same    float32 `json:"same"`            // other visits of pages that have the place
-	Back    float32 `json:"back,omitempty"`  // how many of Changed have brought a line that other pages have, or that was on a page before
+	Back    float32 `json:"back,omitempty"`  // how many of Changed have brought a line of the stock: that the page had before, or without a page that others have
 	Stock   int     `json:"stock,omitempty"` // how many different lines of the stock a round has brought
 	Pages   []int64 `json:"pages"`           // the first manyPages of the pages that have changed there
 	Told    bool    `json:"told,omitempty"`  // it was reported as part of the template
 
-	changed, still int      // in this round: pages that have changed there, and those of them that still have the place
-	brought        []uint64 // by these lines
+	changed int      // pages that have changed there in this round
+	brought []uint64 // the new lines in this round
 }
 
 // template reports whether the place belongs to the template. At its beginning and end, each page may change in words of
 // its own.
 func (p *seenPlace) template() bool {
 	seen := p.Changed + p.Same
+	back := p.Back >= mostOfPages*p.Changed
 	switch many := len(p.Pages) >= manyPages; {
 	case p.From == itself:
-		return !many && p.Changed >= mostOfPages*seen && p.Changed >= float32(max(fewest, ofEachPage*len(p.Pages)))
-	case many && p.Stock >= leastStock && p.Back >= mostOfPages*p.Changed:
+		return false
+	case p.Page != 0:
+		return back && p.Changed >= fewest && p.Changed >= mostOfPages*seen
+	case many && back && p.Stock >= leastStock:
 		return p.Changed >= manyOfPages*seen
 	default:
 		return many && p.Changed >= mostOfPages*seen && p.Context != edge
 	}
+}
+
+// on returns the places of an edit, and the same places of one page alone.
+func (e *edit) on(page int64) []place {
+	all := slices.Clone(e.places)
+	for _, p := range e.places {
+		p.Page = page
+		all = append(all, p)
+	}
+	return all
 }
 
 // edit is a changed line: a removed one or a new one.
@@ -142,7 +156,7 @@ func (c *comparison) locate(edits []edit, before, after string) {
 		for _, from := range []int{-1, 0, 1} {
 			if j := i - from; j >= 0 && j < len(edits) && edits[j].removed == e.removed {
 				if hash, ok := shape(edits[j].text); ok {
-					e.places = append(e.places, place{hash, int8(from)})
+					e.places = append(e.places, place{hash, int8(from), 0})
 				}
 			}
 		}
@@ -155,7 +169,7 @@ func (c *comparison) locate(edits []edit, before, after string) {
 
 func (e *edit) add(context string, from int) {
 	if (from == itself || from <= deepest && from >= -deepest) && !strings.Contains(context, "\x00") { // not if it has noise
-		e.places = append(e.places, place{xxhash.Sum64String(context), int8(from)})
+		e.places = append(e.places, place{xxhash.Sum64String(context), int8(from), 0})
 	}
 }
 

@@ -354,6 +354,93 @@ func TestOnePageHasNoTemplate(t *testing.T) {
 	}
 }
 
+// A line that comes and goes at every visit is told at first, then once as the template, and later not at all. A line that
+// stays for a while before it changes back is told each time, and so is what has never been there.
+func TestLinesRotate(t *testing.T) {
+	s := newSite(t, map[string]answer{})
+	page := func(lines ...string) {
+		s.set("/", answer{text: "<title>Home</title><main><p>Home of all</p><p>" + strings.Join(lines, "</p><p>") + "</p><p>The end of it</p></main>"})
+	}
+	page("Advertisement zero", "In stock")
+	dir, clk := t.TempDir(), clocktest.NewFake(begin)
+	w := watched(t, dir, clk, true, 0, s.URL)
+	w.round(0)
+	ads := []string{"Advertisement zero", "Advertisement one"}
+	var kinds []string
+	for round := range 8 {
+		page(ads[(round+1)%2], "In stock")
+		w.round(24 * time.Hour)
+		if round == 4 { // the next process must know the same
+			w.end()
+			w = watched(t, dir, clk, true, 0)
+		}
+	}
+	for _, c := range w.told() {
+		kinds = append(kinds, c.Change)
+	}
+	require.Equal(t, []string{"changed", "changed", "changed", "template"}, kinds)
+
+	for round := range 12 { // the stock changes every third day
+		stock := []string{"In stock", "Sold out"}[(round+1)/3%2]
+		page(ads[(round+1)%2], stock)
+		_, told := w.round(24 * time.Hour)
+		require.Equal(t, (round+1)%3 == 0, len(told) == 1, "%d: %q", round, told)
+		require.NotContains(t, strings.Join(told, " "), "Advertisement")
+	}
+	page(ads[1], "Withdrawn")
+	_, told := w.round(24 * time.Hour)
+	require.Len(t, told, 1)
+	w.end()
+}
+
+// At the ends of texts, lines of a stock that many pages share are the template, and others are not.
+func TestStockAtTheEnd(t *testing.T) {
+	const pages = 12
+	s := newSite(t, map[string]answer{})
+	set := func(last func(page int) string) {
+		for i := range pages {
+			s.set(fmt.Sprintf("/%d", i), text("Text of "+names[i]+"</p><p>"+last(i)))
+		}
+	}
+	of := func(round int) func(int) string {
+		return func(page int) string { return "The saying of " + names[(page+round*5)%pages] }
+	}
+	var links []string
+	for i := range pages {
+		links = append(links, fmt.Sprintf("/%d", i))
+	}
+	s.set("/", text("Home", links...))
+	set(of(0))
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
+	defer w.end()
+	w.round(0)
+	set(of(1))
+	_, told := w.round(24 * time.Hour)
+	require.Len(t, told, 1)
+	require.Contains(t, told[0], "template")
+	set(func(page int) string { return "A word for " + names[page] + " alone" })
+	_, told = w.round(24 * time.Hour)
+	require.Len(t, told, pages)
+}
+
+// What a state of an earlier version knows of places is used.
+func TestPlacesOfEarlierStates(t *testing.T) {
+	s := newSite(t, map[string]answer{"/": text("Home")})
+	dir, clk := t.TempDir(), clocktest.NewFake(begin)
+	w := watched(t, dir, clk, true, 0, s.URL)
+	w.round(0)
+	require.NoError(t, w.store.db.Exec(`UPDATE hosts SET known = json_set(known, '$.places', json('[{"context": 7, "from": 1, "changed": 9, "same": 2, "pages": [1, 2, 3, 4, 5], "told": true}]'))`))
+	w.end()
+	w = watched(t, dir, clk, true, 0)
+	defer w.end()
+	for range 2 {
+		w.round(24 * time.Hour)
+		places, err := w.store.places(w.hosts[strings.TrimPrefix(s.URL, "http://")])
+		require.NoError(t, err)
+		require.Equal(t, map[place]*seenPlace{{7, 1, 0}: {place: place{7, 1, 0}, Changed: 9, Same: 2, Pages: []int64{1, 2, 3, 4, 5}, Told: true}}, places)
+	}
+}
+
 // TestTemplateOfDocs measures with real pages what is reported when a template changes.
 func TestTemplateOfDocs(t *testing.T) {
 	if *docsDirs == "" {

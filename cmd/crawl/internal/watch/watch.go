@@ -171,16 +171,20 @@ func (w *Watch) open() error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	if w.store, err = openStore(filepath.Join(w.o.Dir, databaseFile)); err != nil {
-		return cli.IO(err)
+	if w.store, err = openStore(filepath.Join(w.o.Dir, databaseFile)); err == nil {
+		err = w.store.load(w.know, w.hosts)
 	}
-	err = w.store.load(w.know, w.hosts)
 	if err == nil {
 		err = w.store.db.Transact(w.begin)
 	}
 	if err == nil {
 		err = w.reread()
 	}
+	return onDisk(err)
+}
+
+// onDisk gives an error the exit code of failures of the disk, unless it has another.
+func onDisk(err error) error {
 	if err != nil && !cli.Has[*cli.Error](err) {
 		err = cli.IO(err)
 	}
@@ -214,13 +218,7 @@ func (w *Watch) begin() error {
 	if w.id, err = w.store.meta("id"); err != nil {
 		return err
 	}
-	begun, err := w.store.meta("begun")
-	if w.first = begun == ""; err == nil && w.first && w.complete() {
-		err = w.hasBegun()
-	}
-	if err != nil {
-		return err
-	}
+	w.first = !w.complete()
 	for _, seed := range w.o.Seeds {
 		u, err := canonical.ParseTyped(seed)
 		if err != nil {
@@ -264,24 +262,23 @@ func (w *Watch) reread() error {
 	if err != nil || was == now {
 		return err
 	}
-	if w.reader.selectors, err = "", nil; was != "" {
+	if w.reader.selectors = ""; was != "" {
 		_, err = fmt.Sscanf(was, "%q", &w.reader.selectors)
 	}
 	if err == nil {
 		err = w.tell(context.Background(), time.Time{})
 	}
-	w.reader.selectors = w.o.Select
-	if err != nil {
+	if w.reader.selectors = w.o.Select; err != nil {
 		return err
 	}
+	for _, e := range w.urls {
+		if e.kind == page && e.state == live {
+			e.state = quiet
+		}
+	}
 	return w.store.db.Transact(func() error {
-		for _, e := range w.urls {
-			if e.kind == page && e.state == live {
-				e.state = quiet
-				if err := w.store.put(e); err != nil {
-					return err
-				}
-			}
+		if err := w.store.run(`UPDATE urls SET state = ? WHERE kind = ? AND state = ?`, int64(quiet), int64(page), int64(live)); err != nil {
+			return err
 		}
 		return w.store.setMeta("reader", now)
 	})
@@ -291,34 +288,25 @@ func (w *Watch) reread() error {
 // settings of the crawl there and no flags; nil if there is no crawl either.
 func Saved(dir string) (settings *config.Config, flags string, err error) {
 	path, text := filepath.Join(dir, databaseFile), ""
-	if _, err := os.Stat(path); err == nil {
+	if _, none := os.Stat(path); none == nil {
 		s, err := openStore(path)
-		if err != nil {
-			return nil, "", cli.IO(err)
-		}
-		text, err = s.meta("settings")
 		if err == nil {
-			flags, err = s.meta("flags")
+			text, err = s.meta("settings")
+			flags, _ = s.meta("flags") // the first error counts
+			err = errors.Join(err, s.db.Close())
 		}
-		if err = errors.Join(err, s.db.Close()); err != nil {
-			return nil, "", cli.IO(err)
-		}
-	}
-	if text == "" { // maybe as a watch was killed before it knew anything
-		if view, err := disk.Look(dir); err == nil {
-			if text, err = view.Meta("settings"); err != nil {
-				return nil, "", cli.IO(err)
-			}
+		if err != nil {
+			return nil, "", onDisk(err)
 		}
 	}
-	if text == "" { // also if a watch was killed before it saved anything
-		return nil, "", nil
+	if view, none := disk.Look(dir); text == "" && none == nil { // also if a watch was killed before it saved anything
+		text, err = view.Meta("settings")
+	}
+	if text == "" || err != nil {
+		return nil, "", onDisk(err)
 	}
 	saved, err := config.LoadSaved(dir, text)
-	if err != nil {
-		return nil, "", cli.IO(err)
-	}
-	return &saved, flags, nil
+	return &saved, flags, onDisk(err)
 }
 
 // Close closes the database and unlocks the directory.
@@ -384,9 +372,7 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	if w.failed != nil {
 		err = w.failed
 	}
-	if err == nil && !interrupted && w.first && w.counts.Visits > w.counts.Failed && w.counts.Waiting == 0 {
-		err = w.hasBegun()
-	}
+	w.first = w.first && !w.complete()
 	for _, e := range w.urls {
 		if e.state == live && e.kind == page {
 			w.counts.URLs++
@@ -395,21 +381,14 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	return w.counts, interrupted, err
 }
 
-// hasBegun records that the first round is over.
-func (w *Watch) hasBegun() error {
-	w.first = false
-	return w.store.setMeta("begun", w.now().UTC().Format(time.RFC3339))
-}
-
-// complete reports whether the first round has requested everything. The watch may have been killed before it recorded
-// that.
+// complete reports whether the first round has requested everything.
 func (w *Watch) complete() bool {
 	visited := false
 	for _, e := range w.urls {
 		if e.state == quiet && e.visited+e.tried == 0 {
 			return false
 		}
-		visited = visited || e.state == live && e.kind == page
+		visited = visited || e.visited > 0 && e.kind == page
 	}
 	return visited
 }
@@ -488,9 +467,7 @@ func (w *Watch) skipped(s crawl.Skipped) {
 // caller holds the lock.
 func (w *Watch) fail(err error) error {
 	if err != nil && w.failed == nil {
-		if w.failed = err; !cli.Has[*cli.Error](err) {
-			w.failed = cli.IO(err)
-		}
+		w.failed = onDisk(err)
 		close(w.ended)
 		if w.crawler != nil {
 			w.crawler.Stop()

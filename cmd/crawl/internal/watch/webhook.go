@@ -75,10 +75,10 @@ func (o *Outputs) Webhook(to string, secret []byte) error {
 	h := &hook{url: to, secret: secret}
 	h.client.Timeout = hookTimeout
 	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	out := &output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(to))), patient: true}
+	out := &output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(to))), hook: true}
 	out.send = func(ctx context.Context, list []numbered) (int, error) {
 		if now := clock.System().Now(); now.Unix() < out.wait { // by a Retry-After, perhaps to an earlier process
-			return 0, &refusal{status: "it has asked to be left alone", after: time.Unix(out.wait, 0).Sub(now)}
+			return 0, &refusal{errors.New("it has asked to be left alone"), time.Unix(out.wait, 0).Sub(now)}
 		}
 		for i, c := range list {
 			err := h.post(ctx, c)
@@ -97,17 +97,17 @@ func (o *Outputs) Webhook(to string, secret []byte) error {
 	return o.add(out)
 }
 
-// refusal is a response other than 2xx.
+// refusal is a failed delivery.
 type refusal struct {
-	status string
-	after  time.Duration // of Retry-After; zero means none
+	cause error
+	after time.Duration // of Retry-After; zero means none
 }
 
 func (r *refusal) Error() string {
 	if r.after > 0 {
-		return fmt.Sprintf("%s, again in %v", r.status, r.after.Round(time.Second))
+		return fmt.Sprintf("%v, again in %v", r.cause, r.after.Round(time.Second))
 	}
-	return r.status
+	return r.cause.Error()
 }
 
 // post sends a change. If it is sent again, the request has the same Webhook-Id and body, but another time and
@@ -135,11 +135,11 @@ func (h *hook) post(ctx context.Context, c numbered) error {
 	if err != nil {
 		return withoutURL(err)
 	}
-	_, _ = io.CopyN(io.Discard, res.Body, 64<<10) // so that the connection can be used again
-	_ = res.Body.Close()                          // it was only read
+	_, _ = io.CopyN(io.Discard, res.Body, min(res.ContentLength, 64<<10)) // so that the connection can be used again
+	_ = res.Body.Close()                                                  // it was only read
 	if res.StatusCode/100 != 2 {
 		after, _ := header.RetryAfterOf(res.Header, clock.System().Now(), maxRetryAfter) // zero if there is none
-		return &refusal{fmt.Sprintf("status %d", res.StatusCode), after}
+		return &refusal{fmt.Errorf("status %d", res.StatusCode), after}
 	}
 	return nil
 }
@@ -151,10 +151,10 @@ func sign(secret []byte, id, at, body string) string {
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// withoutURL returns the error of a request without its URL, which may be a secret.
+// withoutURL returns a refusal for the error of a request, without its URL, which may be a secret.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
-		return e.Err
+		err = e.Err
 	}
-	return err
+	return &refusal{cause: err}
 }
