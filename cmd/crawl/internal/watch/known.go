@@ -200,11 +200,6 @@ func (w *Watch) adopt() error {
 	return nil
 }
 
-// wait returns how long a URL is not requested after that many consecutive failures.
-func wait(failures int32) time.Duration {
-	return min(time.Hour<<min(failures-1, 10), 7*24*time.Hour)
-}
-
 // sourcePrior assumes that a source changes twice a day until more is known.
 var sourcePrior = plan.Prior{Mean: math.Log(2), Variance: 4}
 
@@ -219,7 +214,7 @@ type candidate struct {
 // it is gone or failed recently.
 func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value float64) {
 	at := now.Unix()
-	if e.failures > 0 && at < e.tried+int64(wait(e.failures)/time.Second) {
+	if wait := min(time.Hour<<min(max(e.failures, 1)-1, 10), 7*24*time.Hour); e.failures > 0 && at < e.tried+int64(wait/time.Second) {
 		return 0, 0
 	}
 	elapsed := time.Duration(at-e.visited) * time.Second

@@ -167,13 +167,7 @@ func (w *Watch) lost(e *entry, v *visit) error {
 		err = w.report(&Change{Change: "gone", Time: v.at, URL: e.url, Status: v.status, Previous: since1970(e.visited)})
 	}
 	e.state, e.visited, e.etag, e.modified, e.digest = gone, v.at.Unix(), "", "", 0
-	if err == nil {
-		err = w.store.run(`DELETE FROM texts WHERE url = ?`, e.id)
-	}
-	if err == nil {
-		err = w.store.put(e)
-	}
-	return err
+	return errors.Join(err, w.store.run(`DELETE FROM texts WHERE url = ?`, e.id), w.store.put(e))
 }
 
 // seen records a visit of a page that was read. If it has another text than before, the page is held until the round is
@@ -300,23 +294,18 @@ func (w *Watch) lead(u canonical.URL, e *entry, p *crawl.Page) error {
 		return w.list(u, e, p)
 	}
 	for _, link := range p.Links() {
-		to, err := canonical.Parse(link)
-		if err == nil {
-			err = w.link(p, e, to)
-		}
-		if err != nil {
-			return err
+		if to, err := canonical.Parse(link); err == nil {
+			if err := w.link(p, e, to); err != nil {
+				return err
+			}
 		}
 	}
 	if !w.o.Settings.Sitemaps.Enabled || !w.o.Settings.Sitemaps.Feeds {
 		return nil
 	}
-	for _, kind := range []string{"application/rss+xml", "application/atom+xml"} {
-		for feed := range p.Find(fmt.Sprintf(`link[rel~=alternate][type=%q][href]`, kind)) {
-			u, err := canonical.Parse(feed.URL("href"))
-			if err != nil || !w.scope.Reaches(u) { // unlike a sitemap, which may be on any host that robots.txt names
-				continue
-			}
+	for feed := range p.Find(`link[rel~=alternate][type="application/rss+xml"][href], link[rel~=alternate][type="application/atom+xml"][href]`) {
+		u, err := canonical.Parse(feed.URL("href"))
+		if err == nil && w.scope.Reaches(u) { // unlike a sitemap, which may be on any host that robots.txt names
 			if err := w.source(p, e, u); err != nil {
 				return err
 			}
@@ -330,23 +319,7 @@ func (w *Watch) link(p *crawl.Page, from *entry, u canonical.URL) error {
 	if u = w.rules.Apply(u); !w.scope.Check(u, int(from.depth)+1, 0, false).In {
 		return nil
 	}
-	e, err := w.add(u, page, from.depth+1)
-	if e == nil || err != nil {
-		return err
-	}
-	return w.follow(p, e)
-}
-
-// follow requests a new URL in the current crawl, if the budget covers it besides the URLs that wait.
-func (w *Watch) follow(p *crawl.Page, e *entry) error {
-	if e.host.left(w.o.Budget, w.now())-e.host.pending <= 1 {
-		return nil
-	}
-	if f := p.Follow(e.url); f.OK() {
-		e.round = w.round
-		e.host.pending++
-	}
-	return nil
+	return w.meet(p, u, page, from.depth+1, true)
 }
 
 // source adds a sitemap or a feed, and requests it if the budget allows. One that another lists is requested when it is
@@ -355,11 +328,21 @@ func (w *Watch) source(p *crawl.Page, from *entry, u canonical.URL) error {
 	if !w.scope.CheckSitemap(u, int(from.depth), 0).In {
 		return nil
 	}
-	e, err := w.add(u, source, from.depth)
-	if e == nil || err != nil || from.kind == source {
+	return w.meet(p, u, source, from.depth, from.kind != source)
+}
+
+// meet adds a URL that a page leads to. With now it requests a new one in the current crawl, if the budget covers it
+// besides the URLs that wait.
+func (w *Watch) meet(p *crawl.Page, u canonical.URL, k kind, depth int32, now bool) error {
+	e, err := w.add(u, k, depth)
+	if e == nil || err != nil || !now || e.host.left(w.o.Budget, w.now())-e.host.pending <= 1 {
 		return err
 	}
-	return w.follow(p, e)
+	if p.Follow(e.url).OK() {
+		e.round = w.round
+		e.host.pending++
+	}
+	return nil
 }
 
 // sitemaps adds the sitemaps that robots.txt names, or else /sitemap.xml, which may exist.
