@@ -288,24 +288,6 @@ func TestRequestRate(t *testing.T) {
 	}
 }
 
-// Under https a rate holds under http too, which has none: it is one host.
-func TestPauseOfEitherScheme(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOn(t, fetch.Config{})
-		p := w.build(t)
-		var set []time.Duration
-		p.gate.SetCrawlDelay = func(_ string, d time.Duration) { set = append(set, d) }
-		now := time.Now()
-		found := func(rules string) robots.Result {
-			return robots.Result{Kind: robots.Found, File: robots.Parse([]byte("User-agent: *\n" + rules))}
-		}
-		p.gate.Answer("https://a.test", found("Request-rate: 1/10m\n"), false, now)
-		p.gate.Answer("http://a.test", found("Crawl-delay: 10\n"), false, now)
-		p.gate.Answer("https://a.test", found("Request-rate: 1/5\n"), false, now)
-		require.Equal(t, []time.Duration{10 * time.Minute, 10 * time.Minute, 10 * time.Second}, set)
-	})
-}
-
 // worldWithOutage is a crawl of a.test, whose port is closed from one instant to another, both counted from now.
 func worldWithOutage(t *testing.T, down [2]time.Duration) (*world, *fetchtest.Net) {
 	t.Helper()
