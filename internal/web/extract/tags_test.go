@@ -2,6 +2,7 @@ package extract
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,7 +102,7 @@ func TestEditable(t *testing.T) {
 	} {
 		text, _, back := Editable([]byte(c.body), c.declared)
 		assert.Equal(t, c.text, string(text))
-		if text = append(text[:len(text):len(text)], '!'); back != nil {
+		if text = append(slices.Clip(text), '!'); back != nil {
 			text = back(text)
 		}
 		assert.Equal(t, c.added, string(text), "%q", c.body)
