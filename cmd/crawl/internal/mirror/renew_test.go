@@ -56,7 +56,7 @@ func TestDeleteKeepsWhatOthersNeed(t *testing.T) {
 // that it would have removed are removed.
 func TestJournalOfBefore(t *testing.T) {
 	const twice = `<a href="/d/index.html">twice</a>`
-	s := newSite(t, map[string]answer{"/": page(`<a href="/d/">d</a><a href="/d/index.html">i</a>`), "/d/": page(twice), "/d/index.html": page(twice)})
+	s := newSite(t, map[string]answer{"/": page(`<a href="/d/">d</a>`), "/d/": page(twice), "/d/index.html": page(twice)}) // so the file is that of /d/
 	dir := t.TempDir()
 	o := Options{Dir: dir, Seeds: []string{s.URL + "/"}}
 	mirror(t, o)
