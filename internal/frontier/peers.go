@@ -43,10 +43,16 @@ type Alone struct {
 	unruled  string
 }
 
-func (*Alone) Seeded()                  {}
-func (*Alone) Changed() <-chan struct{} { return nil }
-func (a *Alone) Idles(i Idleness)       { a.idleness = i }
+// Seeded implements [Peers], as do the other methods.
+func (*Alone) Seeded() {}
 
+// Changed returns nil: what Alone decides by is what it was told.
+func (*Alone) Changed() <-chan struct{} { return nil }
+
+// Idles notes how idle the process is.
+func (a *Alone) Idles(i Idleness) { a.idleness = i }
+
+// Noted notes whether a host has responded, and why the first URL was given up.
 func (a *Alone) Noted(_, visited bool, unruled string) { a.visited, a.unruled = visited, unruled }
 
 // Pages returns the bound of the settings.

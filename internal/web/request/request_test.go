@@ -16,7 +16,11 @@ func TestStored(t *testing.T) {
 	u, err := canonical.Parse("http://a.test/x")
 	require.NoError(t, err)
 	for _, q := range []request.Request{
-		{}, {Method: "PUT"}, {Body: []byte("a b\n\"c\"")}, {Again: "again 2 3"}, {Label: "l", Meta: map[string]string{"k": "v\nw"}},
+		{},
+		{Method: "PUT"},
+		{Body: []byte("a b\n\"c\"")},
+		{Again: "again 2 3"},
+		{Label: "l", Meta: map[string]string{"k": "v\nw"}},
 		{Header: http.Header{"X-A": {"1", "2"}}, Outside: true},
 	} {
 		s, err := request.NewSeed(u, q)
