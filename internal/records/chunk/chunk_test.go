@@ -62,6 +62,14 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+func TestHeadingsArePlain(t *testing.T) {
+	for heading, want := range map[string]string{
+		"[`Foo`](a(b).html \"t\") **bar**": "Foo bar", `get\_x \[1\]`: "get_x [1]", "A&lt;B&gt;": "A<B>", "`f(*args)`": "f(*args)", "a [b] c": "a [b] c",
+	} {
+		require.Equal(t, want, Split("# "+heading+"\n", "https://a.test/", 100)[0].Headings[0])
+	}
+}
+
 func TestLines(t *testing.T) {
 	chunks := Split(head+"# <T>\n", "u", 100)
 	lines := AppendLines([]byte("x\n"), chunks)

@@ -1,6 +1,8 @@
 package chunk
 
 import (
+	"html"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -92,6 +94,16 @@ func level(line string) int {
 // maxHeading bounds the length of a heading in a path, in bytes.
 const maxHeading = 200
 
+var (
+	links = regexp.MustCompile(`!?\[((?:[^\[\]\\]|\\.)*)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?: "[^"]*")?\)`)
+	marks = regexp.MustCompile("\\\\([[:punct:]])|\\*\\*|`+")
+)
+
+// plain returns a heading without links, marks and escapes.
+func plain(heading string) string {
+	return strings.TrimSpace(html.UnescapeString(marks.ReplaceAllString(links.ReplaceAllString(heading, "$1"), "$1")))
+}
+
 func (c *cutter) block(start, end int) {
 	line, next := lineAt(c.file, start)
 	if n := level(line); n > 0 {
@@ -100,7 +112,7 @@ func (c *cutter) block(start, end int) {
 			c.path = c.path[:len(c.path)-1]
 		}
 		c.levels = append(c.levels, n)
-		c.path = append(slices.Clip(c.path), clip(strings.TrimSpace(line[n:]), maxHeading))
+		c.path = append(slices.Clip(c.path), clip(plain(line[n:]), maxHeading))
 	}
 	if Tokens(c.file[start:end]) <= c.tokens {
 		c.add(start, end, "")

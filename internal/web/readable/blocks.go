@@ -2,6 +2,7 @@ package readable
 
 import (
 	mathbits "math/bits"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -178,8 +179,24 @@ func permalink(n *html.Node) bool {
 		slices.Contains([]string{"¶", "#", "§", "🔗"}, strings.TrimSpace(c.Data))
 }
 
+// lineNumbers reports whether an element has the numbers of the lines of code beside it, as its class says.
+func lineNumbers(n *html.Node) bool {
+	class, _ := dom.Attr(n, "class")
+	if class == "" || len(class) > maxClass || !numbersClass.MatchString(class) {
+		return false
+	}
+	for c := range n.Descendants() {
+		if c.Type == html.TextNode && strings.Trim(c.Data, "0123456789 \r\n\t") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+var numbersClass = regexp.MustCompile(`(?i)\b(line-?(no|num|number)s?|lnt?|gutter)\b`)
+
 func (s *splitter) element(n *html.Node, outer marks, linked bool) {
-	if permalink(n) {
+	if permalink(n) || lineNumbers(n) || s.open.pre && n.DataAtom == atom.Button {
 		return
 	}
 	m := s.marks(n, outer)
@@ -215,9 +232,9 @@ func isWhole(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Ul, atom.Ol, atom.Dl, atom.Pre:
 		return true
-	case atom.Table: // a table used for layout contains tables or forms
+	case atom.Table: // a table used for layout contains tables, forms or code
 		for c := range n.Descendants() {
-			if c.DataAtom == atom.Table || c.DataAtom == atom.Form {
+			if c.DataAtom == atom.Table || c.DataAtom == atom.Form || c.DataAtom == atom.Pre {
 				return false
 			}
 		}
@@ -286,6 +303,11 @@ func never(n *html.Node) bool {
 func aside(n *html.Node) bool {
 	switch n.DataAtom {
 	case atom.Aside:
+		for word := range classWords(n) {
+			if notes[word] {
+				return false
+			}
+		}
 		return true
 	case atom.Main, atom.Article, atom.H1:
 		return false
@@ -303,6 +325,11 @@ func aside(n *html.Node) bool {
 	}
 	role, _ := dom.Attr(n, "role")
 	return slices.Contains(roles, strings.ToLower(strings.TrimSpace(role)))
+}
+
+// notes are names of asides that are part of the text.
+var notes = map[string]bool{
+	"footnote": true, "footnotes": true, "admonition": true, "note": true, "callout": true, "tip": true, "warning": true, "caution": true, "hint": true,
 }
 
 var roles = []string{
@@ -349,12 +376,13 @@ func named(n *html.Node) (bits uint64) {
 // maxClass bounds the classes that are read, in bytes.
 const maxClass = 1 << 10
 
-// classWords yields the words of class and id in lower case: for "relatedPosts nav-bar" related, posts, nav, bar.
+// classWords yields the words of class and id in lower case: for "relatedPosts nav-bar" related, posts, nav, bar. The id of a
+// section is made of its heading.
 func classWords(n *html.Node) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, attr := range []string{"class", "id"} {
 			value, _ := dom.Attr(n, attr)
-			if len(value) > maxClass {
+			if len(value) > maxClass || attr == "id" && n.DataAtom == atom.Section {
 				continue
 			}
 			start := 0

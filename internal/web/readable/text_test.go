@@ -159,16 +159,32 @@ func TestCodeOfDocumentation(t *testing.T) {
 	require.Contains(t, a.Text(), "a := 1\nb := 2\n")
 	require.Contains(t, a.Markdown(), "```\na := 1\nb := 2\n```")
 	require.NotContains(t, a.Text(), "Other")
+}
 
-	found, dropped := &block{words: 40, found: 40}, func(pre bool, words int) *block { return &block{pre: pre, words: words} }
-	blocks := []*block{found, dropped(true, 5), dropped(false, 20), dropped(false, 3), {words: 40, found: 40}, dropped(true, 5)}
-	for _, b := range blocks {
-		b.inBody, b.inMain = true, true
+// What stands beside code is no code, notes in asides are text, and the id of a section says nothing.
+func TestPartsOfDocumentation(t *testing.T) {
+	code := "<pre><span class=linenos>1</span>a := 1\n<span class=linenos>2</span>b := 2\n<button>copy</button></pre>"
+	table := "<table><tr><td class=linenos><pre>1\n2</pre><td class=code><pre>c := 1\nd := 2</pre></table>"
+	a := Read(dom.Parse([]byte("<main><h1>T</h1>"+long+code+"<aside class='admonition note'><p>A note of it.</aside>"+table+
+		"<aside class=ad><p>Buy this.</aside><section id=skip-menu><h2>Skip</h2>"+long+"</section></main>")), nil)
+	md := a.Markdown()
+	for _, want := range []string{"```\na := 1\nb := 2\n```", "```\nc := 1\nd := 2\n```", "A note of it.", "## Skip"} {
+		require.Contains(t, md, want)
 	}
-	choose(blocks, true)
-	var kept []bool
-	for _, b := range blocks {
-		kept = append(kept, b.main)
+	require.NotContains(t, md, "Buy this")
+}
+
+// Labels that come again and again are no text; paragraphs and headings are.
+func TestLabels(t *testing.T) {
+	var blocks []*block
+	for range maxCopies + 1 {
+		blocks = append(blocks, &block{text: "Reply", words: 1}, &block{text: "Part", words: 1, marks: marks{heading: true}}, &block{text: "long", words: minParagraph})
 	}
-	require.Equal(t, []bool{true, true, true, false, true, false}, kept)
+	for _, b := range blocks {
+		b.inBody = true
+	}
+	choose(blocks, false)
+	for _, b := range blocks {
+		require.Equal(t, b.text != "Reply", b.main, b.text)
+	}
 }
