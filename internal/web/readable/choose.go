@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 
 	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 
 	"github.com/treadlight/crawl/internal/web/dom"
 )
@@ -69,7 +70,8 @@ func choose(blocks []*block, article bool) {
 		case documentation(i, b):
 			b.main = true
 		case !believed:
-			b.main = found(b) || own(b) && (copies[b.text] <= maxCopies || b.words >= minParagraph || b.heading || b.pre)
+			label := copies[b.text] > maxCopies && b.words < minParagraph && !b.heading && !b.pre && !inTable(b)
+			b.main = found(b) || own(b) && !label
 		case article:
 			b.main = found(b) && !b.named && !b.detail && b.links() < 0.7
 		default:
@@ -77,6 +79,8 @@ func choose(blocks []*block, article bool) {
 		}
 	}
 }
+
+func inTable(b *block) bool { return b.whole != nil && b.whole.DataAtom == atom.Table }
 
 // repeated returns for each block the sum of all of its shape, and how often each text comes.
 func repeated(blocks []*block) (shapes map[*block]*weight, copies map[string]int) {

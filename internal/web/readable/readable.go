@@ -12,8 +12,11 @@
 //   - On an article Readability decides what is kept, and our rules leave out some of that. On other pages a block is
 //     kept if either of them keeps it. A page is an article if it says so (Open Graph, schema.org, one article element),
 //     unless Readability left out most of it.
+//   - Blocks of one shape, which stand in the same elements with the same classes, are judged together.
+//   - Of documentation, which is a page with code, nothing is left out between the ends of what Readability found, or within
+//     the main element: Readability drops lists, tables and boxes.
 //   - On a page with more links than paragraphs, such as a listing, the links are the text.
-//   - Lists, tables and code are kept whole, or not at all.
+//   - Lists, tables and code are kept whole if more than a quarter of them is kept.
 //
 // So [Article.Text] and [Article.Markdown] show blocks of the page itself, in its order and with its elements, not the
 // output of a library. bench/maintext compares the package with the libraries.
