@@ -87,7 +87,7 @@ func (c *Config) failedFor(rec *record.Record) {
 
 // outOfScope counts a URL that the scope leaves out. OnSkip is called for it after the record of its page.
 func (o *outward) outOfScope(p *Pipeline, u canonical.URL, referrer string, v scope.Decision) {
-	p.stats.outOfScope(v)
+	p.stats.out[v.Code].Add(1)
 	if p.cfg.OnSkip != nil {
 		o.skips = append(o.skips, Skip{URL: u.String(), Referrer: referrer, Reason: v.Code.String(), Detail: v.Reason()})
 	}
@@ -118,14 +118,6 @@ func (d *discovery) passSkips() {
 		d.outbox = append(d.outbox, &result{outward: outward{skips: d.skips}, aside: true})
 		d.skips = nil
 	}
-}
-
-// tellSkips calls tell for the skips of a result. Output calls it.
-func (r *result) tellSkips(tell func(Skip)) {
-	for _, s := range r.skips {
-		tell(s)
-	}
-	r.skips = nil
 }
 
 // BodyHandler reads the bodies of a media type while they arrive.

@@ -88,7 +88,10 @@ func (p *Pipeline) output(ctx, work context.Context) error {
 			if err := p.write(r); err != nil {
 				return err
 			}
-			r.tellSkips(p.cfg.OnSkip)
+			for _, s := range r.skips {
+				p.cfg.OnSkip(s)
+			}
+			r.skips = nil
 			if now := clk.Now(); !late {
 				took, from = now.Sub(from), now
 			}

@@ -86,7 +86,7 @@ func (d *discovery) offerSitemap(it frontier.Item, now time.Time) {
 	p := d.p
 	it.Kind, it.URL, it.Rank = frontier.Sitemap, p.cfg.Rules.Apply(it.URL), sitemap.Rank(0, 0)
 	if v := p.cfg.Scope.CheckSitemap(it.URL, int(it.Depth)+1, 0); !v.In {
-		p.stats.outOfScope(v)
+		p.stats.out[v.Code].Add(1)
 		d.skip(&it, v.Code.String(), v.Reason())
 		return
 	}

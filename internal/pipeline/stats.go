@@ -103,8 +103,6 @@ func (s *stats) record(rec *record.Record, unindexed bool) {
 	}
 }
 
-func (s *stats) outOfScope(v scope.Decision) { s.out[v.Code].Add(1) }
-
 func (s *stats) snapshot() Snapshot {
 	s.mu.Lock()
 	defer s.mu.Unlock()
