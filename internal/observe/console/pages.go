@@ -159,7 +159,6 @@ func (c *Console) show(w http.ResponseWriter, status int, page []byte, err error
 // figuresOf are the six numbers that say whether a crawl goes well.
 func figuresOf(s *state, rate string) []dashboard.Figure {
 	whole := dashboard.Whole
-	wrong := s.Outcomes[outcome.ClientError.String()] + s.Outcomes[outcome.ServerError.String()] + s.Outcomes[outcome.Gateway.String()]
 	refused := s.Outcomes[outcome.Throttled.String()] + s.Outcomes[outcome.Unavailable.String()]
 	share := "of no requests"
 	if s.Requests > 0 {
@@ -168,10 +167,10 @@ func figuresOf(s *state, rate string) []dashboard.Figure {
 	return []dashboard.Figure{
 		{Name: "Pages", Value: whole(s.Pages), Note: rate},
 		{Name: "Queued", Value: whole(s.Frontier.Queued), Note: "of " + whole(s.Frontier.Known) + " known"},
+		{Name: "Requests", Value: whole(s.Requests), Note: whole(s.Failed) + " failed, " + whole(s.Retries) + " retries"},
 		{Name: "Refused (429, 503)", Value: whole(refused), Note: share},
-		{Name: "Missing or broken", Value: whole(wrong), Note: "other answers of 4xx and 5xx"},
-		{Name: "Without an answer", Value: whole(s.Errors), Note: whole(s.Refused) + " refused by robots.txt"},
-		{Name: "Received", Value: dashboard.Bytes(s.WireBytes), Note: whole(s.Requests) + " requests, " + whole(s.Retries) + " retries"},
+		{Name: "Errors", Value: whole(s.Errors), Note: "pages not obtained; robots.txt refused " + whole(s.Refused) + " more"},
+		{Name: "Received", Value: dashboard.Bytes(s.WireBytes), Note: dashboard.Bytes(s.Bytes) + " unpacked"},
 	}
 }
 

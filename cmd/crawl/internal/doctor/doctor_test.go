@@ -22,7 +22,9 @@ import (
 
 func TestMachine(t *testing.T) {
 	none := func(string) (string, bool) { return "", false }
-	named := func(name string) (string, bool) { return map[string]string{"https_proxy": "http://u:secret@p:1"}[name], true }
+	named := func(name string) (string, bool) {
+		return map[string]string{"https_proxy": "http://u:secret@p:1"}[name], true
+	}
 	empty := x509.NewCertPool()
 	for _, tc := range []struct {
 		name   string
