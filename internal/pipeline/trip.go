@@ -37,6 +37,7 @@ type Trip struct {
 	PermitWait    time.Duration
 	Sent, Ended   time.Time // of the request, its connection included; zero if none was made
 
+	Method     string // of the request; empty means GET
 	Class      outcome.Class
 	Err        error // nil if a response arrived, whatever its status
 	Fate       string
@@ -70,7 +71,7 @@ func (t *Trip) asked(f *fetched, end time.Time) {
 	if t == nil {
 		return
 	}
-	t.PermitWait, t.Sent, t.Ended, t.Class, t.Err = f.permitWait, f.sent, end, f.class, f.err
+	t.Method, t.PermitWait, t.Sent, t.Ended, t.Class, t.Err = f.asked.Method, f.permitWait, f.sent, end, f.class, f.err
 	if r := f.resp; r != nil {
 		t.Status, t.Proto, t.RemoteAddr, t.WireBytes = r.Status, r.Proto, r.RemoteAddr, r.WireBytes
 		t.Handed, t.Timings = r.SentAt, r.Timings

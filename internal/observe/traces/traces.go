@@ -5,7 +5,7 @@
 //	crawl URL      from when it was found until its record was written
 //	├ queue        in the frontier, until it was leased for the last time
 //	├ permit       the wait for the limiter, once for each attempt
-//	├ GET          a request, once for each attempt: dns, connect, tls, first byte, body
+//	├ GET          a request, named by its method, once for each attempt: dns, connect, tls, first byte, body
 //	├ robots.txt   the request for the rules, if this URL was the first to wait for them
 //	├ process      decoding, links, text, handlers
 //	└ write        sinks and archives
@@ -21,6 +21,7 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/binary"
@@ -287,11 +288,12 @@ func (e *Exporter) request(root context.Context, t *pipeline.Trip, id *identity,
 		return
 	}
 	e.timeSpan(root, "permit", t.Sent.Add(-t.PermitWait), t.Sent)
-	name := "GET"
+	method := cmp.Or(t.Method, http.MethodGet)
+	name := method
 	if t.Kind == frontier.Robots {
 		name = "robots.txt"
 	}
-	attrs := append(place(t.URL), semconv.HTTPRequestMethodGet, semconv.URLFull(u), attrAttempt.Int(t.Attempt), attrFate.String(t.Fate))
+	attrs := append(place(t.URL), semconv.HTTPRequestMethodKey.String(method), semconv.URLFull(u), attrAttempt.Int(t.Attempt), attrFate.String(t.Fate))
 	if t.Attempt > 1 {
 		attrs = append(attrs, semconv.HTTPRequestResendCount(t.Attempt-1))
 	}

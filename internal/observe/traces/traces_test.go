@@ -208,11 +208,11 @@ func TestTriesMeet(t *testing.T) {
 	e := c.begin(t, nil)
 	const url = "http://a.test/x"
 	visit(t, e, url, func(trip *pipeline.Trip) {
-		trip.Final, trip.Fate, trip.Status, trip.Class = false, "retry", 502, outcome.Gateway
+		trip.Method, trip.Final, trip.Fate, trip.Status, trip.Class = "PUT", false, "retry", 502, outcome.Gateway
 		trip.Parse, trip.Write = pipeline.Span{}, pipeline.Span{}
 	})
 	visit(t, e, url, func(trip *pipeline.Trip) {
-		trip.Attempt, trip.Status, trip.Class, trip.Handed = 2, 0, outcome.Network, time.Time{}
+		trip.Method, trip.Attempt, trip.Status, trip.Class, trip.Handed = "PUT", 2, 0, outcome.Network, time.Time{}
 		trip.Err = errors.New("connect to http://me:pw@a.test/x?token=secret: refused")
 	})
 	rules := e.Begin(parse(t, "http://a.test/robots.txt"), parse(t, url))
@@ -231,15 +231,16 @@ func TestTriesMeet(t *testing.T) {
 		traces[string(s.GetTraceId())] = true
 	}
 	require.Len(t, traces, 2)
-	require.Len(t, by["GET"], 2)
+	require.Len(t, by["PUT"], 2)
 	require.Len(t, by["crawl URL"], 2)
 	root := by["crawl URL"][0]
-	for _, s := range append(by["GET"], by["robots.txt"]...) {
+	for _, s := range append(by["PUT"], by["robots.txt"]...) {
 		require.Equal(t, root.GetSpanId(), s.GetParentSpanId())
 	}
-	require.NotEqual(t, by["GET"][0].GetSpanId(), by["GET"][1].GetSpanId())
-	require.Equal(t, "502", texts(by["GET"][0].GetAttributes())["error.type"])
-	require.Equal(t, "1ns", texts(by["GET"][1].GetAttributes())["http.request.resend_count"])
+	require.NotEqual(t, by["PUT"][0].GetSpanId(), by["PUT"][1].GetSpanId())
+	require.Equal(t, "PUT", texts(by["PUT"][0].GetAttributes())["http.request.method"])
+	require.Equal(t, "502", texts(by["PUT"][0].GetAttributes())["error.type"])
+	require.Equal(t, "1ns", texts(by["PUT"][1].GetAttributes())["http.request.resend_count"])
 	require.Equal(t, tracepb.Status_STATUS_CODE_ERROR, root.GetStatus().GetCode())
 	require.NotContains(t, root.GetStatus().GetMessage(), "secret")
 	require.NotContains(t, root.GetStatus().GetMessage(), "pw")
