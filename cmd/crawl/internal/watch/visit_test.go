@@ -65,6 +65,35 @@ func TestRedirectToPrivate(t *testing.T) {
 	require.Empty(t, other.asked)
 }
 
+// The target of a redirect of a seed allows no private address in a later run either, also if it was requested while that
+// was allowed. What the user named stays named.
+func TestOnlyNamedStaysNamed(t *testing.T) {
+	other, second := newSite(t, map[string]answer{"/x": text("Elsewhere")}), newSite(t, map[string]answer{"/": text("Second")})
+	s := newSite(t, map[string]answer{"/": {status: 302, header: map[string]string{"Location": other.URL + "/x"}}})
+	clk, dir := clocktest.NewFake(begin), t.TempDir()
+	w := watched(t, dir, clk, true, 0, s.URL, second.URL)
+	w.o.Settings.Fetch.AllowPrivate = true
+	w.round(0)
+	require.Equal(t, []string{"/x 200"}, other.requests())
+	for range 2 {
+		w.end()
+		w = watched(t, dir, clk, true, 0)
+		s.requests()
+		second.requests()
+		w.round(2 * time.Hour)
+		require.Empty(t, other.requests())
+		require.Equal(t, []string{"/ 302"}, s.requests())
+		require.Equal(t, []string{"/ 200"}, second.requests())
+	}
+	require.NoError(t, w.store.db.Exec(`DELETE FROM meta WHERE key = 'named'`)) // as in states of earlier versions
+	w.end()
+	w = watched(t, dir, clk, true, 0)
+	defer w.end()
+	w.round(2 * time.Hour)
+	require.Empty(t, other.requests())
+	require.Equal(t, []string{"/ 302"}, s.requests())
+}
+
 // A page that was found allows no private address, although it is a seed of the crawl of a round.
 func TestFoundPagesOpenNothing(t *testing.T) {
 	other := newSite(t, map[string]answer{"/x": text("Elsewhere")})

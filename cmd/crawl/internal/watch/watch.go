@@ -37,11 +37,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -98,7 +101,7 @@ type Watch struct {
 	rules  *canonical.Rules
 	unlock func() error
 	clock  clock.Clock
-	named  map[string]bool // hosts of seeds, which may have private addresses; constant once open
+	named  map[string]bool // hosts of seeds that the user gave, in this run or before; they may have private addresses; constant once open
 
 	mu      sync.Mutex // guards what follows
 	store   *store
@@ -206,14 +209,17 @@ func (w *Watch) know(e *entry) error {
 	w.urls[e.url], e.host = e, w.hostOf(u.Host())
 	w.nextID = max(w.nextID, e.id)
 	e.host.entries = append(e.host.entries, e)
-	if e.depth == seedDepth && e.kind == page {
-		w.name(u)
+	if e.depth == seedDepth && e.kind == page { // a seed, or the target of its redirect, which the user did not name
+		w.scope.AddSeed(u)
 	}
 	return nil
 }
 
 // begin adds the given seeds and, if the watch is new, the pages of the crawl in the directory.
 func (w *Watch) begin() error {
+	if err := w.nameAgain(); err != nil {
+		return err
+	}
 	var err error
 	if w.id, err = w.store.meta("id"); err != nil {
 		return err
@@ -247,7 +253,25 @@ func (w *Watch) begin() error {
 		err = w.store.setMeta("settings", text)
 	}
 	if err == nil {
+		err = w.store.setMeta("named", strings.Join(slices.Sorted(maps.Keys(w.named)), " "))
+	}
+	if err == nil {
 		err = w.store.setMeta("flags", w.o.Flags)
+	}
+	return err
+}
+
+// nameAgain names the hosts that earlier runs have named. States of earlier versions do not have them: there it is the
+// host of the first seed.
+func (w *Watch) nameAgain() error {
+	hosts, err := w.store.meta("named")
+	for host := range strings.FieldsSeq(hosts) {
+		w.named[host] = true
+	}
+	for _, e := range w.urls {
+		if hosts == "" && e.id == 1 {
+			w.named[e.host.name] = true
+		}
 	}
 	return err
 }
