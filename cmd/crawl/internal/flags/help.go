@@ -13,7 +13,6 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/document/spelling"
-	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -25,8 +24,8 @@ Usage: crawl [flags] URL...   or   crawl COMMAND [flags]
 
 Examples:
   crawl demo                                      see it at work, offline
-  crawl -d 3 -o pages.jsonl https://example.com/  three links deep, into a file
-  crawl -i seeds.txt --format csv -o pages.csv    many sites
+  crawl -o pages.csv https://example.com/         a table of all its pages
+  crawl -d 3 -i seeds.txt -o pages.jsonl          many sites, three links deep
   crawl -o site/ https://example.com/             resumed by: crawl resume site
 
 `
@@ -39,7 +38,7 @@ in a CRAWL_* variable: see 'crawl config --reference'.`
 
 // jobs says in the short help what the less obvious commands are for.
 var jobs = map[string]string{
-	"audit": "(what is wrong with a site)", "mirror": "(a copy to read offline)", "plan": "(look first)", "read": "(pages as Markdown)",
+	"audit": "(what is wrong with a site)", "mirror": "(a copy to read offline)", "plan": "(how large, how long)", "read": "(pages as Markdown)",
 	"watch": "(what changes)", "doctor": "(what a crawl lacks here)",
 }
 
@@ -53,7 +52,7 @@ func BriefFlags() []briefFlag {
 		{"What to crawl", ""},
 		{"input-file", "read seed URLs from a file; - is standard input"},
 		{"depth", "links away from a seed (default: no limit)"},
-		{"scope", "host, domain, prefix or any (default host)"},
+		{"scope", "host (default), domain, prefix (its directory) or any"},
 		{"include", "follow only URLs that match"},
 		{"exclude", "leave out URLs that match"},
 		{"max-pages", "end after so many pages"},
@@ -62,11 +61,11 @@ func BriefFlags() []briefFlag {
 		{"max-rate", "most requests per second to a host (default 10)"},
 		{"min-delay", "least time between two requests to a host"},
 		{"concurrency", "requests in flight over all hosts (default 64)"},
-		{"strategy", cli.OneOf(append(control.Names(), "off")) + " (default " + control.Names()[0] + ")"},
 		{"Requests", ""},
 		{"contact", "URL or mail address for the operators of sites"},
 		{"header", "send a header, \"Name: value\""},
-		{"auth", "HOST=user:password or \"HOST=bearer TOKEN\""},
+		{"auth", "HOST=user:password that a browser would ask for"},
+		{"login", "log in by a form, as docs/how-to/login.md says"},
 		{"Output and messages", ""},
 		{"output", "write here: " + sink.EndingList(", ") + " or a DIR/"},
 		{"field", "take a value out of pages: NAME=css:SELECTOR"},
