@@ -78,7 +78,6 @@ type host struct {
 	name    string
 	entries []*entry
 	pending int  // URLs of the current crawl that are not yet requested
-	asked   bool // requested since it was last saved
 }
 
 // spend counts n requests.
@@ -247,7 +246,7 @@ func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value f
 }
 
 // due returns the URLs to request next: for each host as many as its budget allows.
-func (w *Watch) due(now time.Time, all bool) (urls []string, err error) {
+func (w *Watch) due(now time.Time, all bool) (urls []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts.Waiting = 0
@@ -274,7 +273,7 @@ func (w *Watch) due(now time.Time, all bool) (urls []string, err error) {
 		}
 	}
 	slices.Sort(urls)
-	return urls, nil
+	return urls
 }
 
 // dueOf returns the URLs of a host that are due, the best first, without those that this round has requested.

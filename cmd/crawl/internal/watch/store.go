@@ -204,7 +204,6 @@ func (s *store) saveHost(h *host) error {
 	if err != nil {
 		return err
 	}
-	h.asked = false
 	return s.run(`INSERT OR REPLACE INTO hosts VALUES (?, ?)`, h.name, string(text))
 }
 

@@ -122,9 +122,6 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 	default:
 		err = w.lead(u, e, p)
 	}
-	if err == nil {
-		err = w.store.saveHost(e.host)
-	}
 	return err
 }
 

@@ -354,8 +354,8 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	w.counts, err = Counts{}, w.failed // possibly of an output
 	w.mu.Unlock()
 	for err == nil && !interrupted {
-		var urls []string
-		if urls, err = w.due(w.now(), all); err != nil || len(urls) == 0 {
+		urls := w.due(w.now(), all)
+		if len(urls) == 0 {
 			break
 		}
 		var c *crawl.Crawler
@@ -378,16 +378,6 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed == nil {
-		_ = w.fail(w.store.db.Transact(func() error {
-			for _, h := range w.hosts { // of some, all requests have failed
-				if h.asked {
-					if err := w.store.saveHost(h); err != nil {
-						return err
-					}
-				}
-			}
-			return nil
-		}))
 		telling, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 		_ = w.fail(w.tell(telling, began))
 		interrupted = interrupted || telling.Err() != nil
@@ -449,9 +439,11 @@ func (w *Watch) ask(r *http.Request) error {
 		return errBudget
 	}
 	h.spend(now, 1)
-	h.asked = true
 	h.pending = max(0, h.pending-1)
 	w.counts.Requests++
+	if err := w.fail(w.store.saveHost(h)); err != nil { // also of a request that is not answered
+		return err
+	}
 	if e == nil || !e.conditional() {
 		return nil
 	}
