@@ -77,7 +77,7 @@ type host struct {
 	Places  []seenPlace `json:"places,omitempty"` // in states of earlier versions; see store.places
 	name    string
 	entries []*entry
-	pending int  // URLs of the current crawl that are not yet requested
+	pending int // URLs of the current crawl that are not yet requested
 }
 
 // spend counts n requests.

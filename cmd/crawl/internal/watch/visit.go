@@ -69,20 +69,8 @@ func (w *Watch) take(_ context.Context, p *crawl.Page) error {
 // a body that counts.
 func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) error {
 	e := w.urls[u.String()]
-	if e == nil { // the target of a redirect
-		from := w.urls[p.Referrer]
-		if from == nil || p.Status == 0 { // not a private address that the guard has refused
-			return nil
-		}
-		if from.depth == seedDepth && from.kind == page {
-			w.scope.AddSeed(u)
-		} else if !w.scope.Check(u, int(from.depth), 0, false).In {
-			return nil
-		}
-		var err error
-		if e, err = w.add(u, from.kind, from.depth); e == nil || err != nil {
-			return err
-		}
+	if e == nil {
+		return nil
 	}
 	if e, ok := errors.AsType[*crawl.PageError](p.Err); ok && p.Status == 0 && e.Class == "handler" { // by ask
 		return nil
@@ -118,23 +106,30 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 	switch {
 	case err != nil || !whole:
 	case p.RedirectTo != "":
-		w.moved(e, p)
+		err = w.moved(e, p)
 	default:
 		err = w.lead(u, e, p)
 	}
 	return err
 }
 
-// moved marks the target of a redirect that is not in scope, so that ask refuses to request it. A target in scope is
-// added once it has answered.
-func (w *Watch) moved(from *entry, p *crawl.Page) {
+// moved adds the target of a redirect, which the crawl requests. It marks one that is not in scope, so that ask refuses it.
+func (w *Watch) moved(from *entry, p *crawl.Page) error {
 	u, err := canonical.Parse(p.RedirectTo)
 	switch {
-	case err != nil || from.kind == rules: // the crawl follows redirects of robots.txt to any host
-	case from.depth == seedDepth && from.kind == page || w.scope.Check(u, int(from.depth), 0, false).In:
+	case err != nil:
+		return nil //nolint:nilerr // the crawl does not request it either
+	case from.depth == seedDepth && from.kind == page:
+		w.scope.AddSeed(u)
+	case w.scope.Check(u, int(from.depth), 0, false).In:
+	case from.kind == rules: // the crawl follows redirects of robots.txt to any host
+		return nil
 	default:
 		w.outside[u.String()], w.outside[u.Host()] = true, true
+		return nil
 	}
+	_, err = w.add(u, from.kind, from.depth)
+	return err
 }
 
 // count counts a visit of a page in Visits and in one more field, as. It does not count robots.txt and sources.
