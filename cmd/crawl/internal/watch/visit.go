@@ -80,22 +80,15 @@ func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) err
 	switch {
 	case whole && e.kind == page:
 		err = w.seen(e, v)
-	case whole:
-		if p.RedirectTo == "" {
+	case whole || p.Status == http.StatusNotModified && e.conditional(): // ask made it conditional, not the crawl
+		if whole && p.RedirectTo == "" {
 			v.digest = xxhash.Sum64(p.Body) // of the whole body, which may be a single line
 		}
-		if e.state == live {
-			e.observe(v.at, e.digest != v.digest, modifiedAgo(v))
-		}
+		w.count(e, &w.counts.Unchanged)
 		e.answered(v)
 		err = w.store.put(e)
 	case p.Status == http.StatusNotFound || p.Status == http.StatusGone:
 		err = w.lost(e, v)
-	case p.Status == http.StatusNotModified && e.conditional(): // ask made it conditional, not the crawl
-		w.count(e, &w.counts.Unchanged)
-		e.observe(v.at, false, modifiedAgo(v))
-		e.answered(v)
-		err = w.store.put(e)
 	default:
 		why := fmt.Sprintf("status %d", p.Status)
 		if p.Status == 0 && p.Err != nil {
@@ -188,19 +181,11 @@ func (w *Watch) seen(e *entry, v *visit) error {
 	if err != nil {
 		return err
 	}
-	if e.state == live && !other {
-		e.observe(v.at, false, modifiedAgo(v))
-	}
 	e.answered(v)
 	return w.store.put(e)
 }
 
-// observe learns from a visit whether the URL has changed since the visit before.
-func (e *entry) observe(at time.Time, changed bool, ago time.Duration) {
-	e.learn(at.Unix()-e.visited, changed, ago, e.word > 0, e.announced())
-}
-
-// learn does what observe does, at a later time. seconds is the time between the two visits, listed whether a source
+// learn learns from a visit whether the URL has changed since the visit before, seconds ago. listed says whether a source
 // has dates of changes for the URL, and word whether the source announced this change.
 func (e *entry) learn(seconds int64, changed bool, ago time.Duration, listed, word bool) {
 	if seconds <= 0 {
@@ -212,9 +197,12 @@ func (e *entry) learn(seconds int64, changed bool, ago time.Duration, listed, wo
 	}
 }
 
-// answered records a visit that was answered with a page or with 304.
+// answered records a visit that was answered with a page or with 304. From another text of a page tell learns.
 func (e *entry) answered(v *visit) {
-	at := v.at.Unix()
+	at, changed := v.at.Unix(), v.status != http.StatusNotModified && e.digest != v.digest
+	if e.state == live && (e.kind != page || !changed) {
+		e.learn(at-e.visited, changed, modifiedAgo(v), e.word > 0, e.announced())
+	}
 	if v.status != http.StatusNotModified {
 		e.digest, e.etag, e.modified = v.digest, tag(v.header.Get("ETag")), tag(v.header.Get("Last-Modified"))
 	}
