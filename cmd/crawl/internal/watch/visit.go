@@ -112,7 +112,7 @@ func (w *Watch) moved(from *entry, p *crawl.Page) error {
 	switch {
 	case err != nil:
 		return nil //nolint:nilerr // the crawl does not request it either
-	case from.depth == seedDepth && from.kind == page:
+	case from.depth == seedDepth && from.kind == page && w.scope.Recheck(u, true).In:
 		w.scope.AddSeed(u)
 	case w.scope.Check(u, int(from.depth), 0, false).In:
 	case from.kind == rules: // the crawl follows redirects of robots.txt to any host
