@@ -86,7 +86,7 @@ func TestJobsOfTheIndexRun(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	text := strings.NewReplacer("https://example.com", site.URL, "http://127.0.0.1:3128", proxy.URL).Replace(docpage.Read(t, "docs/how-to/index.md"))
+	text := strings.NewReplacer("https://example.com", site.URL, "--listen 8091", "--listen 127.0.0.1:0", "http://127.0.0.1:3128", proxy.URL).Replace(docpage.Read(t, "docs/how-to/index.md"))
 	rows := jobRow.FindAllStringSubmatch(text, -1)
 	require.Len(t, rows, strings.Count(text, "| `crawl "), "each row has a command and one page")
 	for _, row := range rows {

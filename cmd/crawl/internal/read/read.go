@@ -107,7 +107,7 @@ func (cfg *Config) take(found *crawl.Page) (*page, error) {
 		return nil, err
 	}
 	if text == "" {
-		return nil, errors.New("it has no text: it may be empty without its scripts, or no HTML")
+		return nil, errors.New("it has no text: it may be empty without its scripts (try --render auto), or no HTML")
 	}
 	if heading, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(heading, "# ") {
 		p.Title = cmp.Or(p.Title, heading[2:])
