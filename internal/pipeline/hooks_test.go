@@ -297,3 +297,28 @@ func TestExtractors(t *testing.T) {
 		require.Nil(t, records["http://a.test/a"].Error)
 	})(t)
 }
+
+// A page without a response has nothing of the page that was read before it.
+func TestFailedPageHasNoText(t *testing.T) {
+	bubble(func(t *testing.T) {
+		pages := noRobots(func(rw http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/broken" {
+				panic(http.ErrAbortHandler)
+			}
+			rw.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(rw, `<title>First</title><p>text of the first page<a href=/broken>1</a>`)
+		})
+		w, _ := hookedWorld(t, fetch.Config{}, pages)
+		w.Processors, w.Retries = 1, 0
+		w.Options.Extract.Text = true
+		texts := map[string]string{}
+		w.Handle = func(_ context.Context, p *Page) error {
+			texts[p.URL] = p.Text
+			return nil
+		}
+		w.must(t, "http://a.test/")
+		require.NotEmpty(t, texts["http://a.test/"])
+		require.Contains(t, texts, "http://a.test/broken")
+		require.Empty(t, texts["http://a.test/broken"])
+	})(t)
+}

@@ -84,6 +84,8 @@ func (r *result) send(ctx context.Context, p *Pipeline) error {
 
 // page turns what was fetched into a record and the links to follow.
 func (w *processor) page(ctx, work context.Context, f *fetched) (*result, error) {
+	w.budget = nil
+	w.reader.Reset() // also without a response: the page must not have the text of the last one
 	r := &result{lease: f.lease, rec: newRecord(f.lease, f.sent)}
 	r.rec.Timings.Queue = f.sent.Add(-f.permitWait).Sub(f.lease.Queued)
 	r.rec.Timings.PermitWait, r.rec.Timings.Total = f.permitWait, f.total
@@ -132,8 +134,6 @@ func (f *fetched) cutShort(p *Pipeline) *result {
 // answer adds the response to the record. The end of work ends the reading of the page.
 func (w *processor) answer(work context.Context, r *result, f *fetched) {
 	resp, rec := f.resp, r.rec
-	w.budget = nil
-	w.reader.Reset()
 	rec.Status, rec.Proto, rec.RemoteAddr = resp.Status, resp.Proto, resp.RemoteAddr
 	rec.ContentType, rec.Charset, rec.IgnoredCodings = resp.ContentType, resp.Charset, resp.IgnoredCodings
 	rec.Bytes, rec.WireBytes, rec.Truncated = int64(len(resp.Body)), resp.WireBytes, resp.Truncated

@@ -64,6 +64,8 @@ func (g *gate) check(ctx context.Context, u *url.URL) error {
 	switch {
 	case err != nil:
 		return err
+	case e.Rules == nil && e.Lasting:
+		return fmt.Errorf("%w: the file of %s cannot be had: %s", ErrRobots, origin, e.Reason)
 	case e.Rules == nil:
 		return fmt.Errorf("%w: the file of %s cannot be had until %s: %s", ErrRobots, origin, e.RetryAt.Format(time.TimeOnly), e.Reason)
 	}

@@ -85,10 +85,14 @@ func (s *Source) Get(ctx context.Context, origin string) (Entry, error) {
 		now := s.Now()
 		e := s.Cache.Lookup(origin, now)
 		if e.Due(now) {
-			if s.request(ctx, origin) {
+			asked := s.request(ctx, origin)
+			e = s.Cache.Lookup(origin, s.Now())
+			switch {
+			case asked && ctx.Err() != nil:
 				continue
+			case asked: // also without an answer: this caller has had its request
+				return e, nil
 			}
-			e = s.Cache.Lookup(origin, now)
 		}
 		if e.State != Pending {
 			return e, nil

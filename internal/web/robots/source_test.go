@@ -94,3 +94,19 @@ func TestSource(t *testing.T) {
 		require.Equal(t, 2, asked, "it is cached")
 	})
 }
+
+// A request that gives up by itself, though the caller has not, is made once for each caller.
+func TestSourceWithoutAnAnswer(t *testing.T) {
+	asked := 0
+	s := robots.Source{
+		Cache: newCache(t, robots.Config{Agent: agent}), Now: time.Now,
+		Ask: func(context.Context, string) robots.Result {
+			asked++
+			return robots.FromAnswer(robots.Answer{Err: context.Canceled})
+		},
+	}
+	e, err := s.Get(t.Context(), "http://a.test")
+	require.NoError(t, err)
+	require.Nil(t, e.Rules)
+	require.Equal(t, 1, asked)
+}
