@@ -6,8 +6,8 @@
 #
 #   deploy/release.sh [DIR [PLATFORM...]]
 #
-# With SIGNING_KEY, the PEM file of an ECDSA key on P-256, SHA256SUMS.sig is its signature, which openssl and
-# cosign check: docs/how-to/install.md has the commands.
+# With SIGNING_KEY, the PEM file of an ECDSA key on P-256, SHA256SUMS.sig is its signature and treadlight.pub the
+# public key, by which openssl checks it: docs/how-to/install.md has the commands.
 #
 # The same commit, built by the same version of Go, gives the same bytes: no path, no build
 # ID, no time but that of the commit, and files in the order of their names. It needs GNU tar, zip,
@@ -34,6 +34,18 @@ GOFLAGS='' GOBIN="$work/bin" "$GO" install "$NFPM"
 GOFLAGS='' GOBIN="$work/bin" "$GO" install "$SBOM"
 PATH=$work/bin:$PATH
 
+# The licences of the modules in a binary ask to be passed on with it.
+licences() { # GOOS GOARCH
+	GOOS=$1 GOARCH=$2 "$GO" list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/crawl | sort -u |
+		while read -r path v dir; do
+			find "$dir" -maxdepth 1 -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' \) | sort | while read -r file; do
+				printf '==== %s %s: %s ====\n\n' "$path" "$v" "${file##*/}"
+				cat "$file"
+				echo
+			done
+		done
+}
+
 build() { # GOOS GOARCH FILE
 	GOOS=$1 GOARCH=$2 "$GO" build -trimpath -buildvcs=true -ldflags '-s -w -buildid=' -o "$3" ./cmd/crawl
 }
@@ -52,15 +64,6 @@ for shell in bash zsh fish powershell; do
 	"$work/crawl" completion "$shell" >"$work/common/completions/crawl.$shell"
 done
 cp LICENSE README.md "$work/common/"
-# The licences of all modules in the binary ask to be passed on with it.
-"$GO" list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/crawl | sort -u |
-	while read -r path v dir; do
-		find "$dir" -maxdepth 1 -type f \( -iname 'licen[cs]e*' -o -iname 'copying*' -o -iname 'notice*' \) | sort | while read -r file; do
-			printf '==== %s %s: %s ====\n\n' "$path" "$v" "${file##*/}"
-			cat "$file"
-			echo
-		done
-	done >"$work/common/LICENSES-OF-MODULES"
 cp -r deploy/systemd "$work/common/"
 
 for platform in "$@"; do
@@ -71,6 +74,9 @@ for platform in "$@"; do
 	if [ "$os" = windows ]; then binary=crawl.exe; fi
 	if [ "$os" != linux ]; then rm -rf "$work/$name/systemd"; fi
 	build "$os" "$arch" "$work/$name/$binary"
+	licences "$os" "$arch" >"$work/$name/LICENSES-OF-MODULES"
+	cyclonedx-gomod bin -json -licenses -std -noserial -notimestamp -version "$version" -output "$dist/$name.cdx.json" "$work/$name/$binary" 2>"$work/sbom.log" ||
+		{ cat "$work/sbom.log" >&2; exit 1; }
 	find "$work/$name" -exec touch -d "@$epoch" {} +
 	if [ "$os" = windows ]; then
 		(cd "$work" && find "$name" -type f | sort | zip -q -9 -X -@ "$dist/$name.zip")
@@ -89,8 +95,6 @@ for platform in "$@"; do
 	fi
 	rm -rf "${work:?}/$name"
 done
-cyclonedx-gomod bin -json -licenses -std -noserial -notimestamp -version "$version" -output "$dist/crawl_$version.cdx.json" "$work/crawl" 2>"$work/sbom.log" ||
-	{ cat "$work/sbom.log" >&2; exit 1; }
 fill() { # TEMPLATE FILE: only if all archives that it names were built
 	script="s|@VERSION@|$packaged|g; s|@TAG@|$version|g; s|@URL@|https://github.com/treadlight/crawl/releases/download/$version|g"
 	for platform in $(sed -n 's/.*@SUM \([a-z0-9_]*\)@.*/\1/p' "$1"); do
@@ -104,5 +108,7 @@ fill deploy/homebrew.rb "$dist/treadlight.rb"
 fill deploy/scoop.json "$dist/treadlight.json"
 (cd "$dist" && sha256sum crawl_* treadlight* >SHA256SUMS)
 if [ -n "${SIGNING_KEY:-}" ]; then
-	openssl dgst -sha256 -sign "$SIGNING_KEY" "$dist/SHA256SUMS" | openssl base64 -A >"$dist/SHA256SUMS.sig"
+	openssl dgst -sha256 -sign "$SIGNING_KEY" -out "$work/sig" "$dist/SHA256SUMS"
+	openssl base64 -A -in "$work/sig" -out "$dist/SHA256SUMS.sig"
+	openssl pkey -in "$SIGNING_KEY" -pubout -out "$dist/treadlight.pub"
 fi
