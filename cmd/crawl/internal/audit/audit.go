@@ -267,13 +267,17 @@ func (a *audit) open() (crawl.Options, *crawl.State, error) {
 	if err != nil {
 		return o, nil, err
 	}
-	if old, err := os.ReadFile(file); err == nil && string(old) != seeds.String() {
+	if old, err := os.ReadFile(file); err == nil && !sameLines(string(old), seeds.String()) {
 		err = cli.Usagef("%s has an audit of %s that was interrupted: give the same URLs to go on with it, or another --output", a.Dir, strings.Join(strings.Fields(string(old)), " "))
 		return o, nil, errors.Join(err, state.Close())
 	}
 	queued, pages := state.Left()
 	a.Log.Info("going on with the audit", slog.Int64("visited", pages), slog.Int64("queued", queued))
 	return state.Options(), state, nil
+}
+
+func sameLines(a, b string) bool {
+	return slices.Equal(slices.Sorted(strings.Lines(a)), slices.Sorted(strings.Lines(b)))
 }
 
 func (a *audit) canonicalSeeds() (list []canonical.URL) {

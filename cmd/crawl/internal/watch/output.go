@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
@@ -67,8 +66,8 @@ func lines(key, name string, to io.Writer) *output {
 		}
 		_, err := to.Write(b.Bytes())
 		if f, ok := to.(*os.File); ok && err == nil {
-			if err = f.Sync(); errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) { // a pipe or a device
-				err = nil
+			if info, e := f.Stat(); e == nil && info.Mode().IsRegular() { // a pipe or a device has no disk
+				err = f.Sync()
 			}
 		}
 		if err != nil {

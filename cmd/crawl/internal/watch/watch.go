@@ -315,9 +315,10 @@ func Saved(dir string) (settings *config.Config, flags string, err error) {
 	if _, none := os.Stat(path); none == nil {
 		s, err := openStore(path)
 		if err == nil {
+			var also error
 			text, err = s.meta("settings")
-			flags, _ = s.meta("flags") // the first error counts
-			err = errors.Join(err, s.db.Close())
+			flags, also = s.meta("flags")
+			err = errors.Join(err, also, s.db.Close())
 		}
 		if err != nil {
 			return nil, "", onDisk(err)

@@ -135,8 +135,10 @@ func (h *hook) post(ctx context.Context, c numbered) error {
 	if err != nil {
 		return withoutURL(err)
 	}
-	_, _ = io.CopyN(io.Discard, res.Body, min(res.ContentLength, 64<<10)) // so that the connection can be used again
-	_ = res.Body.Close()                                                  // it was only read
+	if res.ContentLength <= 64<<10 {
+		_, _ = io.CopyN(io.Discard, res.Body, res.ContentLength) // so that the connection can be used again; -1 reads nothing
+	}
+	_ = res.Body.Close() // it was only read
 	if res.StatusCode/100 != 2 {
 		after, _ := header.RetryAfterOf(res.Header, clock.System().Now(), maxRetryAfter) // zero if there is none
 		return &refusal{fmt.Errorf("status %d", res.StatusCode), after}
