@@ -25,6 +25,7 @@ dist=${1:-dist}
 mkdir -p "$dist"
 dist=$(cd "$dist" && pwd)
 here=$(cd "$(dirname "$0")" && pwd)
+cd "$here/.."
 rm -f "$dist"/crawl_* "$dist"/treadlight* "$dist"/SHA256SUMS*
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -3,8 +3,8 @@
 // [Read] yields an [Entry] for each URL of a document, in order, and returns a [Summary]. It reads urlset and
 // sitemapindex of the Sitemaps protocol with the extensions for images, videos and languages; RSS 0.9x, 1.0 and 2.0;
 // Atom; and text with one URL per line. Each may be compressed with gzip, be in any encoding of the web, and use any
-// namespace prefix. [Detect] tests whether a page is one of them, by its root element, and [Possible] whether a body is worth reading, by its
-// first bytes.
+// namespace prefix. [Detect] tests whether a page is one of them, by its root element, and [Possible] whether a body is
+// worth reading, by its first bytes.
 //
 // Broken documents are read as far as possible. Therefore the tokenizer is that of HTML: tags need not be balanced, "&"
 // need not be escaped, a tag without an end stops at the next, URLs may be relative. Problems are counted, and the
