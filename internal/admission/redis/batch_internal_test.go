@@ -38,3 +38,26 @@ func TestTokensAreForThoseWhoWait(t *testing.T) {
 	require.Zero(t, l.flying)
 	require.Nil(t, l.waiting)
 }
+
+// TestNoKeysNoDenials: where no key is remembered, Redis is asked again after a denial, even while another command about
+// the key is in flight.
+func TestNoKeysNoDenials(t *testing.T) {
+	for keys, remembered := range map[int]bool{-1: false, 1: true} {
+		r, err := New(Config{Redis: rueidis.ClientOption{InitAddress: []string{"127.0.0.1:1"}}, Deadline: time.Hour, Keys: keys})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, r.Close()) }()
+		p := admission.Plan{Name: "p", Kind: admission.KindTokenBucket, Capacity: 10, TokensPerSecond: 0.001}
+		plans := []admission.Plan{p}
+		sh, e, now := r.local.shard("ann"), &entry{}, r.instant()
+		sh.aloft["ann"] = e
+		l := e.line(plans)
+		l.flying = 2
+		empty, _ := p.Take(p.Fresh(1), 1, 10)
+		sh.mu.Lock()
+		sh.learnLocked("ann", l, &answer{states: []admission.State{empty}, taken: denied, now: 1}, sight{1, now, now}, false)
+		sh.landLocked("ann", l)
+		sh.mu.Unlock()
+		_, err = r.Take(t.Context(), "ann", plans, 2)
+		require.Equal(t, remembered, err == nil, "Redis does not answer: %v", err)
+	}
+}

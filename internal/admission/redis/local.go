@@ -320,18 +320,18 @@ func (sh *shard) landLocked(key string, l *line) {
 // so that keys within their limits do not displace them. If the reply to a command that was sent later came before, the
 // older states replace newer ones; that is less exact, and not wrong.
 func (sh *shard) learnLocked(key string, l *line, a *answer, t sight, leases bool) {
-	l.known, l.heard = slices.Clone(a.states), t
-	admission.TakeAll(l.known, l.plans, a.now, max(a.taken, 0))
 	e := sh.entryLocked(key)
-	if e == nil { // it was forgotten meanwhile
+	if sh.keys == nil || e == nil { // nothing is remembered, or the key was forgotten meanwhile
 		return
 	}
+	l.known, l.heard = slices.Clone(a.states), t
+	admission.TakeAll(l.known, l.plans, a.now, max(a.taken, 0))
 	for _, other := range e.lines { // whose plans may be the same by other numbers
 		if other != l {
 			other.known = nil
 		}
 	}
-	if sh.keys != nil && (leases || a.taken == denied) {
+	if leases || a.taken == denied {
 		delete(sh.aloft, key)
 		sh.keys.Add(key, e)
 	}
