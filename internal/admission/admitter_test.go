@@ -125,6 +125,13 @@ func TestDecideErrors(t *testing.T) {
 	_, err := a.Allow(t.Context(), "ann", []string{"login"}, -1)
 	require.ErrorContains(t, err, "Tokens is -1")
 	require.Zero(t, a.Statistics(), "what was not decided is not counted")
+
+	_, err = a.Allow(t.Context(), "ann", []string{"login", "api"}, 0)
+	require.NoError(t, err)
+	for _, name := range []string{"login api", "login api ", "login\x03api", "login,api"} { // none is the list that was just used
+		_, err = a.Allow(t.Context(), "ann", []string{name}, 1)
+		require.ErrorIs(t, err, admission.ErrUnknownPlan, name)
+	}
 }
 
 // TestAllowNamesAPlanTwice charges it once: a rule and its parent may both name it.

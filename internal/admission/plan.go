@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -247,7 +248,7 @@ type planSet struct {
 	index map[string]int
 
 	mu    sync.RWMutex      // guards what follows
-	lists map[string][]Plan // by their names; so a decision allocates nothing
+	lists map[string][]Plan // by their names; so looking up a list again allocates nothing
 }
 
 func newPlanSet(plans []Plan) (*planSet, error) {
@@ -290,7 +291,7 @@ func (s *planSet) list(names []string) (plans []Plan, err error) {
 	var room [256]byte
 	key := room[:0]
 	for _, name := range names {
-		key = append(append(key, name...), ' ') // no plan's name contains a space
+		key = append(binary.AppendUvarint(key, uint64(len(name))), name...) // names of requests may contain anything
 	}
 	s.mu.RLock()
 	plans, ok := s.lists[string(key)]
