@@ -97,6 +97,7 @@ type Admitter struct {
 	part     func(key string) int // of a key, if the repository has several parts; nil if it has one
 	standbys []standby            // one for each part
 	remote   bool                 // whether the repository may be out of reach
+	maxOwed  int                  // the constant, or less in tests
 	life     context.Context      // canceled by Close
 	end      context.CancelFunc
 	beside   sync.WaitGroup
@@ -135,7 +136,7 @@ func New(cfg Config) (*Admitter, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System()
 	}
-	a := &Admitter{cfg: cfg, standbys: make([]standby, 1), remote: !immediate || cfg.Fallback != nil}
+	a := &Admitter{cfg: cfg, standbys: make([]standby, 1), remote: !immediate || cfg.Fallback != nil, maxOwed: maxOwed}
 	if r, ok := cfg.Repository.(interface {
 		Part(key string) (part, of int)
 	}); ok {

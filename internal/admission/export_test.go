@@ -47,6 +47,9 @@ func PlanOfJSON(text string) (Plan, error) {
 	return planOf(tree)
 }
 
+// SetMaxOwed bounds the accounts that may owe something.
+func (a *Admitter) SetMaxOwed(n int) { a.maxOwed = n }
+
 // AllowOr is Allow with an OnError of the request's own.
 func (a *Admitter) AllowOr(ctx context.Context, how OnError, key string, plans []string, tokens int64) (res Result, err error) {
 	req := request{key: key, tokens: tokens, onError: how}

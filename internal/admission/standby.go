@@ -29,9 +29,13 @@ const (
 	// away within seconds.
 	chargers = 64
 
-	// maxOwed is how many accounts of a part of the store are charged when it is back: some megabytes. What the fallback
-	// grants of further ones is not charged.
+	// maxOwed is how many accounts of a part of the store may owe something at the same time: some megabytes. What the
+	// fallback grants to further ones is not charged.
 	maxOwed = 1 << 16
+
+	// sweepPause is the time between two searches for accounts that owe nothing any longer: a search among maxOwed takes
+	// milliseconds, during which the decisions of the part wait.
+	sweepPause = time.Second
 )
 
 // standby has the fallback decide for the keys of one part of the store while that part is out of reach. When the part
@@ -45,7 +49,8 @@ type standby struct {
 	since   time.Time
 	decided int64 // decisions of the fallback since then
 	granted int64
-	owed    map[account]State // what the fallback granted and the store was not charged, as states of the account's plan; at most maxOwed
+	owed    map[account]State // what the fallback granted and the store was not charged, as states of the account's plan; at most Admitter.maxOwed
+	swept   time.Time         // when owed was last searched for accounts that owe nothing any longer
 }
 
 // account is what a key has used of a plan.
@@ -199,12 +204,28 @@ func (a *Admitter) owes(p Plan) *Plan {
 	return &p
 }
 
+// owesAt returns how many of the tokens granted to an account still count.
+func (a *Admitter) owesAt(now Micros, of account, state State) int64 {
+	_, r := a.owes(of.plan).Take(state, now, 0)
+	return r.Limit - r.Remaining
+}
+
+// roomLocked reports whether another account may be noted. When there are too many, it forgets those that owe nothing
+// any longer.
+func (a *Admitter) roomLocked(s *standby) bool {
+	if now := a.cfg.Clock.Now(); len(s.owed) >= a.maxOwed && now.Sub(s.swept) >= sweepPause {
+		s.swept = now
+		maps.DeleteFunc(s.owed, func(of account, state State) bool { return a.owesAt(MicrosOf(now), of, state) == 0 })
+	}
+	return len(s.owed) < a.maxOwed
+}
+
 // oweLocked notes that n tokens were granted, or as many as the account holds.
 func (a *Admitter) oweLocked(s *standby, of account, n int64) {
 	p, now := a.owes(of.plan), a.now()
 	state, known := s.owed[of]
 	switch {
-	case !known && len(s.owed) >= maxOwed:
+	case !known && !a.roomLocked(s):
 		return
 	case !known:
 		state = p.Fresh(now)
@@ -220,8 +241,8 @@ func (a *Admitter) oweLocked(s *standby, of account, n int64) {
 // debtsLocked removes what is owed and returns what still counts of it.
 func (a *Admitter) debtsLocked(s *standby) (debts []debt) {
 	for of, state := range s.owed {
-		if _, r := a.owes(of.plan).Take(state, a.now(), 0); r.Remaining < r.Limit {
-			debts = append(debts, debt{of, r.Limit - r.Remaining})
+		if n := a.owesAt(a.now(), of, state); n > 0 {
+			debts = append(debts, debt{of, n})
 		}
 	}
 	s.owed = nil

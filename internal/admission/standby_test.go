@@ -166,6 +166,39 @@ func TestDebtsOutliveAnotherOutage(t *testing.T) {
 	})
 }
 
+// TestAccountsThatOweNothingMakeRoom: in an outage with more accounts than can be charged, those whose debts have run
+// off make room, after a second at the latest.
+func TestAccountsThatOweNothingMakeRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		repo, all := fleet(t, 1, 1, nil)
+		a := all[0]
+		a.SetMaxOwed(2)
+		repo.failWith(errDown)
+		for _, step := range []struct {
+			key    string
+			tokens int64
+			wait   time.Duration // before
+		}{
+			{"ann", 1, 0},
+			{"bob", 1, 0},
+			{"cid", 50, 500 * time.Millisecond}, // ann and bob still owe
+			{"dan", 50, 700 * time.Millisecond}, // too early for another search
+			{"eve", 50, 400 * time.Millisecond},
+			{"fay", 50, 100 * time.Millisecond},
+			{"gus", 50, 2 * time.Second}, // eve and fay owe
+		} {
+			time.Sleep(step.wait)
+			require.True(t, allow(t, a, step.key, step.tokens, "flowing").Allowed, step.key)
+		}
+		repo.failWith(nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for key, used := range map[string]int64{"ann": 0, "bob": 0, "cid": 0, "dan": 0, "eve": 50, "fay": 50, "gus": 0} {
+			require.InDelta(t, 100-used, allow(t, a, key, 0, "flowing").Remaining, 5, key)
+		}
+	})
+}
+
 // TestLateIsNoLoss: decisions that are late are kept out, as they may have been charged; the
 // store is out of reach when three in a row were, and not when many at once were.
 func TestLateIsNoLoss(t *testing.T) {
