@@ -31,8 +31,8 @@ type Calls[T any] struct {
 	closed  bool
 }
 
-// answersRoom is how many answers the channel holds: more than a frontier can have outstanding (256 loads and one
-// Activate).
+// answersRoom is how many answers the channel holds: more than can be on their way (256 loads, one Activate and one
+// Update), so that stores do not wait for who takes them.
 const answersRoom = 512
 
 // Begin initializes c for a store that is Ready while fewer than maxPending calls wait to be stored. The writer waits

@@ -132,7 +132,7 @@ func TestHostsThatComeLate(t *testing.T) {
 		return tenure, end
 	}
 	lost := func(lease int64) {
-		require.NoError(t, f.Take(start, Answer{Update: &Update{Lost: []HostLeft{{Name: "a.test", Lease: lease}}}}))
+		require.NoError(t, f.Take(start, Answer{Update: func() Update { return Update{Lost: []HostLeft{{Name: "a.test", Lease: lease}}} }}))
 	}
 	loads := func(now time.Time) int {
 		s.loaded = nil

@@ -55,7 +55,7 @@ func (f *Frontier) Counts() Counts { return f.counts.load() }
 func (f *Frontier) Take(now time.Time, a Answer) (err error) {
 	switch {
 	case a.Update != nil:
-		f.updated(now, *a.Update)
+		f.updated(now, a.Update())
 		return nil
 	case a.Host == "" && f.shared:
 		f.swept(now, &a)

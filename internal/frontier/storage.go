@@ -140,7 +140,9 @@ type Answer struct {
 	Complete bool          // no process has a URL left; only without Hosts
 	Next     time.Duration // time until a host is due, or another process's lease ends; zero: none is known
 	Due      time.Duration // time until the first host is due that no process holds; zero: none is known
-	Update   *Update       // if set, what the store reports without a request; the rest is not used then
+	// Update, if set, returns what the store reports without a request, by the time of the call; the rest is not used
+	// then. At most one such Answer is on its way.
+	Update func() Update
 }
 
 // HostLeft is a host of a store that has queued URLs.

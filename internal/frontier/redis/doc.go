@@ -35,6 +35,7 @@
 //	w            ZSET    sessions, by when they end
 //	o:<session>  HASH    its hosts, with token and number of the request; # is the last such number
 //	i:<session>  SET     its hosts that have got URLs from others
+//	a:<process>  STRING  the number of the last call by which it added URLs
 //	h:<host>     HASH    t (token), o (session), r (ranks), k (URLs known), p (pages, where they are bounded),
 //	                     m (host memory), nb (not before), lo, ls (last load), b1, b2, … (URLs of
 //	                     budgets)

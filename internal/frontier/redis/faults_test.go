@@ -334,7 +334,7 @@ func TestScriptsAreIdempotent(t *testing.T) {
 		script *script
 		args   []string
 	}{
-		{scriptAdd, a.args(h.session, "c.test", "77", "3", "1:9", encode("c.test", it), "a.test", "78", "0", "", encode("a.test", it))},
+		{scriptAdd, a.args(h.session, a.worker, "1000", "c.test", "77", "3", "1:9", encode("c.test", it), "a.test", "78", "0", "", encode("a.test", it))},
 		{scriptAcquire, a.args(h.session, "12000", "9", "1001", "1")},
 		{scriptLoad, a.args(h.session, "a.test", token, "1", "1002")},
 		{scriptDone, a.args(h.session, "s", "a.test", token, seq, encode("a.test", it), "m", "a.test", token, "0", "0.5 1 2 3 4 5", "d", "a.test", token, seq, "")},

@@ -84,7 +84,7 @@ func next(t testing.TB, s *Store) (a frontier.Answer, news []frontier.Update) {
 			if a.Update == nil {
 				return a, news
 			}
-			news = append(news, *a.Update)
+			news = append(news, a.Update())
 		case <-s.Failed():
 			t.Fatal(s.Err())
 		case <-time.After(redistest.Patience):
@@ -126,7 +126,6 @@ func own(t testing.TB, s *Store, n int, urls ...string) frontier.Answer {
 	return a
 }
 
-// visit has a process end the visit of a URL that it has loaded.
 // tenureOf is for how long the process has a host; nil if it does not.
 func tenureOf(s *Store, host string) *frontier.Tenure {
 	if h := s.find(host); h != nil {
@@ -138,7 +137,25 @@ func tenureOf(s *Store, host string) *frontier.Tenure {
 // learn has the process note what the limiter knows of a host of its own.
 func learn(s *Store, host string) { s.learned(s.find(host)) }
 
+// visit has a process end the visit of a URL that it has loaded.
 func visit(s *Store, it *frontier.Item) { s.Done(it.URL.Host(), it, frontier.Visit{}) }
+
+// watched has see called with all commands of a process before they are sent.
+func watched(s *Store, see func(ctx context.Context, commands []rueidis.Completed)) {
+	s.link.Client = spy{s.link.Client, see}
+}
+
+type spy struct {
+	rueidis.Client
+	see func(ctx context.Context, commands []rueidis.Completed)
+}
+
+func (c spy) DoMulti(ctx context.Context, commands ...rueidis.Completed) []rueidis.RedisResult {
+	if len(commands) > 0 {
+		c.see(ctx, commands)
+	}
+	return c.Client.DoMulti(ctx, commands...)
+}
 
 func flush(t testing.TB, s *Store) {
 	t.Helper()

@@ -22,6 +22,32 @@ type leases struct {
 	parts  []*part
 	hosts  map[string]*held
 	loaded int // URLs handed out and not done
+	news   news
+}
+
+// news is what the frontier has to learn without a request. It waits here, as one, for as long as nobody takes the
+// answer that delivers it: who announces must go on, to renew the leases.
+type news struct {
+	told    bool // an answer that delivers the news is on its way
+	ready   bool
+	lost    []frontier.HostLeft
+	grown   map[string]int // hosts of this process, with how many more URLs they got
+	wanting map[*part]bool // partitions whose hosts other processes would take
+	poorest int            // only if there are any of wanting
+}
+
+func (n *news) grow(host string, more int) {
+	if n.grown == nil {
+		n.grown = make(map[string]int)
+	}
+	n.grown[host] += more
+}
+
+func (n *news) want(p *part, poorest int) {
+	if len(n.wanting) == 0 {
+		n.wanting, n.poorest = make(map[*part]bool), poorest
+	}
+	n.wanting[p], n.poorest = true, min(n.poorest, poorest)
 }
 
 type part struct {
@@ -98,6 +124,7 @@ func (s *leases) dropLocked(h *held) bool {
 	s.loaded -= h.loaded
 	delete(s.hosts, h.name)
 	delete(h.part.hosts, h.name)
+	delete(s.news.grown, h.name)
 	h.part.moves++
 	return true
 }
@@ -349,11 +376,11 @@ func (s *leases) loseHost(h *held) {
 // lost announces hosts that were dropped because this process no longer holds them.
 func (s *leases) lost(hosts ...*held) {
 	s.counts.lost.Add(int64(len(hosts)))
-	var u frontier.Update
-	for _, h := range hosts {
-		u.Lost = append(u.Lost, frontier.HostLeft{Name: h.name, Lease: h.token})
-	}
-	s.announce(u)
+	s.announce(func(n *news) {
+		for _, h := range hosts {
+			n.lost = append(n.lost, frontier.HostLeft{Name: h.name, Lease: h.token})
+		}
+	})
 }
 
 // returns makes the calls that give back all hosts, not to be acquired for wait milliseconds.
@@ -394,25 +421,49 @@ func (s *leases) endSessions(ctx context.Context) error {
 	return nil
 }
 
-// announce delivers news to the frontier, unless the store has stopped working.
-func (s *leases) announce(u frontier.Update) { s.Answer(s.life.Done(), frontier.Answer{Update: &u}) }
+// announce adds to the news, and has an answer deliver them unless one is on its way.
+func (s *leases) announce(add func(*news)) {
+	s.mu.Lock()
+	add(&s.news)
+	told := s.news.told
+	s.news.told = true
+	s.mu.Unlock()
+	if !told {
+		s.Answer(s.life.Done(), frontier.Answer{Update: s.takeNews})
+	}
+}
+
+// takeNews returns all news so far, and clears them.
+func (s *leases) takeNews() frontier.Update {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.news
+	s.news = news{}
+	u := frontier.Update{Ready: n.ready, Lost: n.lost, Poorest: n.poorest}
+	for _, host := range slices.Sorted(maps.Keys(n.grown)) {
+		u.Grown = append(u.Grown, frontier.HostLeft{Name: host, Queued: n.grown[host]})
+	}
+	for p := range n.wanting {
+		u.Wanted = slices.AppendSeq(u.Wanted, maps.Keys(p.hosts))
+	}
+	return u
+}
 
 // heard processes the news that a script has added to its reply.
 func (s *leases) heard(p *part, reply []message) {
 	if len(reply) < 2 {
 		return
 	}
-	var u frontier.Update
-	if wants := int(number(reply[0])); wants > 0 {
-		u.Poorest = wants - 1
-		s.mu.Lock()
-		u.Wanted = slices.Collect(maps.Keys(p.hosts))
-		s.mu.Unlock()
+	wants, grown := int(number(reply[0])), list(reply[1])
+	if wants <= 0 && len(grown) == 0 {
+		return
 	}
-	for _, name := range list(reply[1]) {
-		u.Grown = append(u.Grown, frontier.HostLeft{Name: text(name)})
-	}
-	if len(u.Wanted)+len(u.Grown) > 0 {
-		s.announce(u)
-	}
+	s.announce(func(n *news) {
+		if wants > 0 {
+			n.want(p, wants-1)
+		}
+		for _, host := range grown {
+			n.grow(text(host), 0)
+		}
+	})
 }

@@ -222,7 +222,7 @@ type script struct {
 // The scripts of a partition, then those of a job. Light ones need little memory and may run on a server that is out of
 // memory; others may not.
 var (
-	scriptAdd     = newScript("add", 4, heavy, "head", "common")
+	scriptAdd     = newScript("add", 5, heavy, "head", "common")
 	scriptAcquire = newScript("acquire", 4, light, "head", "common")
 	scriptLoad    = newScript("load", 2, light, "head", "common")
 	scriptDone    = newScript("done", 3, light, "head", "common")

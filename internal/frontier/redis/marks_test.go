@@ -3,12 +3,13 @@ package redis
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/redis/rueidis"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
@@ -25,47 +26,92 @@ func restore(t *testing.T, server *redistest.Server, job string, then map[string
 	}
 }
 
-// A server that comes back without the last writes that it had acknowledged gets them again when their URLs are found
-// again, whether anything was added meanwhile or not. A server that has always been there has lost nothing.
+// A server, or the one that has taken its place, has lost the last writes that it had acknowledged. It gets them again
+// when their URLs are found again, whether something else was added meanwhile or not.
 func TestSetback(t *testing.T) {
 	for _, adds := range []bool{true, false} {
 		t.Run(fmt.Sprintf("adds=%v", adds), func(t *testing.T) {
-			server := redistest.Redis.Start(t)
-			r := realTime(rigOn(t, server.Addr))
+			r := newRig(t)
+			server := redistest.Redis.Shared(t)
 			a := r.open()
-			beat := func(until func() bool) {
-				t.Helper()
-				require.Eventually(t, func() bool { frontier.Signal(a.stir); return until() }, redistest.Patience, time.Millisecond)
-			}
 			known := func(url string) bool { return a.Known(item(t, url).URL.Fingerprint(a.Key())) }
 			put(t, a, "http://a.test/1")
 			flush(t, a)
-			server.Do(t, "SAVE")
+			then := dump(t, server, r.cfg.Job)
 			put(t, a, "http://a.test/2")
 			flush(t, a)
-			beats := a.counts.heartbeats.Load()
-			beat(func() bool { return a.counts.heartbeats.Load() > beats+2 })
+			a.checkMarks(t.Context())
 			require.True(t, known("http://a.test/1"))
 			require.True(t, known("http://a.test/2"))
 
-			server.Stop()
+			restore(t, server, r.cfg.Job, then)
 			if adds {
 				put(t, a, "http://a.test/3")
+				flush(t, a)
+			} else {
+				r.until(func() bool { return a.counts.setbacks.Load() > 0 })
 			}
-			server.Restart(t)
-			beat(func() bool { return a.counts.setbacks.Load() > 0 })
 			require.False(t, known("http://a.test/2"), "it is not")
 			put(t, a, "http://a.test/1", "http://a.test/2", "http://a.test/3")
 			flush(t, a)
 			activate(t, a, 1)
 			urls, _ := load(t, a, "a.test", 9)
 			require.ElementsMatch(t, []string{"http://a.test/1", "http://a.test/2", "http://a.test/3"}, urls)
-			beats = a.counts.heartbeats.Load()
-			beat(func() bool { return a.counts.heartbeats.Load() > beats+2 })
+			a.checkMarks(t.Context())
 			require.EqualValues(t, 1, a.counts.setbacks.Load(), "it was lost once")
 			require.True(t, known("http://a.test/2"))
 		})
 	}
+}
+
+// Leases are renewed while the server of some partition does not say whether it has lost anything.
+func TestSilentAboutLosses(t *testing.T) {
+	r := newRig(t)
+	a := r.open()
+	put(t, a, "http://a.test/1")
+	activate(t, a, 1)
+	var asked atomic.Bool
+	watched(a, func(ctx context.Context, commands []rueidis.Completed) {
+		if commands[0].Commands()[0] == "GET" {
+			asked.Store(true)
+			<-ctx.Done()
+		}
+	})
+	r.until(asked.Load)
+	held, end := tenureOf(a, "a.test"), r.clk.Now().Add(r.cfg.Lease)
+	r.until(func() bool { return !held.Over(end) })
+	require.NoError(t, held.Err())
+	require.Zero(t, a.counts.setbacks.Load())
+}
+
+// The number of a process that has added nothing for long may be gone, and nothing was lost.
+func TestOldMark(t *testing.T) {
+	r := newRig(t)
+	server := redistest.Redis.Shared(t)
+	a := r.open()
+	put(t, a, "http://a.test/1")
+	flush(t, a)
+	key := a.markKey(0)
+	left, err := server.Do(t, "PTTL", key).AsInt64()
+	require.NoError(t, err)
+	require.Greater(t, left, markFor.Milliseconds())
+	a.seen.mu.Lock()
+	a.marks[0].at = noon.Add(-markFor)
+	a.seen.mu.Unlock()
+	server.Do(t, "DEL", key)
+	a.checkMarks(t.Context())
+	put(t, a, "http://a.test/2")
+	flush(t, a)
+	require.Zero(t, a.counts.setbacks.Load())
+	server.Do(t, "DEL", key)
+	a.checkMarks(t.Context())
+	require.EqualValues(t, 1, a.counts.setbacks.Load())
+	put(t, a, "http://a.test/3")
+	flush(t, a)
+	require.NoError(t, a.Close())
+	there, err := server.Do(t, "EXISTS", key).AsInt64()
+	require.NoError(t, err)
+	require.Zero(t, there, "nothing is left of a process that has gone")
 }
 
 // A server that has lost, as in a failover, that hosts were returned has them as the session's for as long as that is

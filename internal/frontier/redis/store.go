@@ -146,11 +146,10 @@ func (s *Store) join(ctx context.Context) (err error) {
 	if s.job, err = makeJob(ctx, &s.link, &s.cfg); err != nil {
 		return err
 	}
-	s.parts = nil
+	s.parts, s.marks = nil, make([]mark, s.job.partitions)
 	for p := range s.job.partitions {
 		s.parts = append(s.parts, &part{index: p, key: counters(s.job.name, p), hosts: make(map[string]*held)})
 	}
-	s.checkServers(ctx)
 	t, err := tallyOf(ctx, s.link.Client, s.job)
 	if err != nil {
 		return err
@@ -299,7 +298,7 @@ func (s *Store) keep() {
 			err = s.beat(s.life)
 		}
 		if err == nil {
-			s.checkServers(s.life)
+			s.checkSoon()
 			s.survey(s.life)
 		}
 		wait = period

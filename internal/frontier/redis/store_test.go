@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -262,7 +263,7 @@ func TestLapse(t *testing.T) {
 	require.Nil(t, tenureOf(a, "a.test"))
 	var n frontier.Update
 	for len(n.Lost) == 0 {
-		n = *(<-a.Answers()).Update
+		n = (<-a.Answers()).Update()
 	}
 	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Lease: 1}}, n.Lost)
 	require.EqualValues(t, 1, a.counts.lost.Load())
@@ -358,7 +359,38 @@ func TestOthersFindURLs(t *testing.T) {
 	require.Equal(t, []frontier.HostLeft{{Name: "a.test"}}, news[0].Grown)
 	put(t, a, "http://a.test/3") // and of its own
 	flush(t, a)
-	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 1}}, (<-a.Answers()).Update.Grown)
+	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 1}}, (<-a.Answers()).Update().Grown)
+}
+
+// While nobody takes answers, news wait as one answer, with each lost host, and nothing else waits for them.
+func TestNewsThatNobodyTakes(t *testing.T) {
+	r := newRig(t)
+	a, b := r.open(), r.open()
+	own(t, a, 1, "http://a.test/1", "http://b.test/1")
+	require.Equal(t, []string{"b.test"}, names(activate(t, a, 1)))
+	require.Empty(t, activate(t, b, 1).Hosts)
+	for range 2 * cap(a.Answers()) { // each reply says that b wants hosts
+		require.NoError(t, a.renew(t.Context()))
+	}
+	for i := range 3 {
+		put(t, a, fmt.Sprintf("http://a.test/a%d", i))
+		put(t, b, fmt.Sprintf("http://b.test/b%d", i))
+		flush(t, a)
+		flush(t, b)
+		require.NoError(t, a.renew(t.Context()))
+	}
+	a.loseHost(a.find("b.test"))
+	require.Len(t, a.Answers(), 1)
+	n := (<-a.Answers()).Update()
+	require.Equal(t, []string{"a.test"}, n.Wanted)
+	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 3}}, n.Grown)
+	require.Equal(t, []frontier.HostLeft{{Name: "b.test", Lease: 2}}, n.Lost)
+	a.loseHost(a.find("a.test"))
+	require.Len(t, (<-a.Answers()).Update().Lost, 1, "what comes later is an answer of its own")
+	for range cap(a.Answers()) {
+		require.NoError(t, a.renew(t.Context()))
+	}
+	require.NoError(t, a.Close())
 }
 
 // Ranks go before the order in which URLs were found; of very many the last are one.

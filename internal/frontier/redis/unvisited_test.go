@@ -1,9 +1,12 @@
 package redis
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/require"
 )
 
@@ -53,10 +56,25 @@ func TestNotedBeforeDone(t *testing.T) {
 	flush(t, s)
 	activate(t, s, 1)
 	_, got := load(t, s, "a.test", 1)
-	ops := []op{{kind: opDone, held: s.find("a.test"), id: got.Items[0].ID}, {kind: opNote, answered: true, visited: true}}
-	require.NoError(t, s.writer.send(t.Context(), ops))
-	require.Equal(t, opNote, ops[0].kind, "whatever was told first")
-	require.Equal(t, opDone, ops[1].kind)
+	sent := make(chan string, 64)
+	watched(s, func(_ context.Context, commands []rueidis.Completed) {
+		for _, c := range commands {
+			sent <- c.Commands()[1] // a script or its hash
+		}
+	})
+	visit(s, &got.Items[0])
+	s.Noted(true, true, "")
+	flush(t, s)
+	var order []string
+	for range len(sent) {
+		what := <-sent
+		for _, script := range []*script{scriptNote, scriptDone} {
+			if text, sha := script.text(); what == text || what == sha {
+				order = append(order, script.name)
+			}
+		}
+	}
+	require.Equal(t, []string{"note", "done"}, slices.Compact(order), "whatever was called first")
 }
 
 func visitOne(t *testing.T, s *Store, note func(*Store)) {

@@ -43,11 +43,7 @@ func (s *writer) take(ops []op, _, last bool) (wait time.Duration, err error) {
 	if ops, wait, err = s.settle(ops, last); err != nil {
 		return 0, err
 	}
-	retries := s.link.retries.Load()
-	if err = s.send(ctx, ops); s.link.retries.Load() != retries {
-		frontier.Signal(s.member.stir) // it finds out whether another server answers now
-	}
-	if err == nil && last {
+	if err = s.send(ctx, ops); err == nil && last {
 		err = s.leave(ctx)
 	}
 	return wait, err
@@ -136,7 +132,12 @@ func millis(d time.Duration) string { return decimal(d.Milliseconds()) }
 // put adds URLs, and the seeds among them to the seeds of the job.
 func (s *writer) put(ctx context.Context, ops []op) error {
 	seeds := &call{script: scriptSeeds, keys: []string{s.key("seeds")}}
-	b := batch{script: scriptAdd, most: addMost, head: s.args}
+	var numbers []int64 // numbers of the calls
+	b := batch{script: scriptAdd, most: addMost, head: func(session ...string) []string {
+		s.request++
+		numbers = append(numbers, s.request)
+		return s.args(session[0], s.worker, decimal(s.request))
+	}}
 	for _, o := range ops {
 		if o.seed != "" {
 			seeds.args = append(seeds.args, o.seed, decimal(int(o.hops)))
@@ -153,7 +154,7 @@ func (s *writer) put(ctx context.Context, ops []op) error {
 	if err := s.link.run(ctx, b.calls); err != nil {
 		return err
 	}
-	full := false
+	full, lost := false, 0
 	for i, c := range b.calls {
 		if errors.Is(c.err, errMemory) {
 			full = true
@@ -166,9 +167,12 @@ func (s *writer) put(ctx context.Context, ops []op) error {
 		if c.err != nil {
 			return c.err
 		}
-		s.added(c.reply, b.ops[i])
+		if s.added(c.reply, b.ops[i], numbers[i]) {
+			lost++
+		}
 	}
 	s.noteFull(full)
+	s.seen.noteLost(lost)
 	return nil
 }
 
@@ -185,8 +189,8 @@ func (s *writer) noteFull(full bool) {
 	}
 }
 
-// added processes the reply about added URLs.
-func (s *writer) added(reply []message, ops []op) {
+// added processes the reply about added URLs, and reports whether the partition has lost earlier ones.
+func (s *writer) added(reply []message, ops []op, serial int64) (lost bool) {
 	fresh, refused := number(reply[0]), list(reply[1])
 	s.counts.added.Add(fresh)
 	s.counts.refused.Add(int64(len(refused)))
@@ -197,17 +201,20 @@ func (s *writer) added(reply []message, ops []op) {
 		}
 	}
 	p := s.job.partitionOf(ops[0].host)
+	lost = s.seen.acknowledged(p, number(reply[4]), serial)
 	grown, ready := list(reply[2]), number(reply[3]) == 1
 	if ready {
 		s.hints[p] = true
 	}
 	if ready || len(grown) > 0 {
-		u := frontier.Update{Ready: ready}
-		for pair := range slices.Chunk(grown, 2) {
-			u.Grown = append(u.Grown, frontier.HostLeft{Name: text(pair[0]), Queued: int(number(pair[len(pair)-1]))})
-		}
-		s.leases.announce(u)
+		s.leases.announce(func(n *news) {
+			n.ready = n.ready || ready
+			for pair := range slices.Chunk(grown, 2) {
+				n.grow(text(pair[0]), int(number(pair[len(pair)-1])))
+			}
+		})
 	}
+	return lost
 }
 
 func (s *writer) finish(ctx context.Context, ops []op) error {
@@ -419,5 +426,6 @@ func (s *writer) leave(ctx context.Context) error {
 	if err := s.draw(ctx, 0); err != nil {
 		return fmt.Errorf("give back what was drawn: %w", err)
 	}
+	s.seen.dropMarks(ctx)
 	return s.member.part(ctx)
 }

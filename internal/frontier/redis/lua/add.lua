@@ -1,11 +1,13 @@
 -- add queues URLs that no process has added before. It may be repeated: it skips known URLs.
 --
--- ARGV[3] is the session of the process that adds. For each URL follow its host, its fingerprint (decimal, 63 bits),
--- its rank, its budget and its item. A budget is its number and the bound of the host's URLs in it; a bound of zero
--- means that the URL counts but is not bounded, and an empty text that the URL has no budget. The reply: how many URLs
--- were new; the positions of those that a bound of their host has refused; the hosts of the session that got URLs, each
--- with their number; and whether a host is ready that was not.
-local session = ARGV[3]
+-- ARGV[3] is the session of the process that adds, [4] the process, and [5] the number of its call. For each URL follow
+-- its host, its fingerprint (decimal, 63 bits), its rank, its budget and its item. A budget is its number and the bound
+-- of the host's URLs in it; a bound of zero means that the URL counts but is not bounded, and an empty text that the URL
+-- has no budget. The reply: how many URLs were new; the positions of those that a bound of their host has refused; the
+-- hosts of the session that got URLs, each with their number; whether a host is ready that was not; and the number of
+-- the process's last call, which is lower than the process knows if the server has lost that call.
+local session, mark = ARGV[3], root .. 'a:' .. ARGV[4]
+local before = tonumber(call('GET', mark) or '0')
 local c = call('HMGET', counters, 'seq', 'count', 'level', 'split', 'max')
 local seq, count, level, split, max = tonumber(c[1]), tonumber(c[2]), tonumber(c[3]), tonumber(c[4]), tonumber(c[5])
 
@@ -63,7 +65,7 @@ local function offer(i, name, fp, rank, limit, item)
     spent = tonumber(most) > 0 and s.budgets[budget] >= tonumber(most)
   end
   if (spent or page and s.pages >= max) and call('SISMEMBER', b, fp) == 0 then
-    refused[#refused + 1] = (i - 4) / 5
+    refused[#refused + 1] = (i - 6) / 5
   elseif call('SADD', b, fp) == 1 then
     count, seq, added = count + 1, seq + 1, added + 1
     local used, changed = place(s.ranks, rank)
@@ -79,7 +81,7 @@ local function offer(i, name, fp, rank, limit, item)
   end
 end
 
-for i = 4, #ARGV, 5 do
+for i = 6, #ARGV, 5 do
   offer(i, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4])
 end
 
@@ -106,4 +108,5 @@ if added > 0 then
   call('HINCRBY', counters, 'added', added)
 end
 if #refused > 0 then call('HINCRBY', counters, 'refused', #refused) end
-return { added, refused, grown, isReady }
+call('SET', mark, int(math.max(before, tonumber(ARGV[5]))), 'PX', day)
+return { added, refused, grown, isReady, before }
