@@ -260,8 +260,8 @@ func (c *Config) settle() {
 	c.maxPending = cmp.Or(c.maxPending, 20_000)
 	// Half a million URLs. From 16 to 256 MiB the cost is the same; a longer log is slower to read after a kill.
 	c.walBytes = cmp.Or(c.walBytes, 64<<20)
-	// 13 URLs of each of 20,000 hosts, which then share a page of the database. They take 6 MB, and half a second to
-	// write.
+	// 13 URLs of each of 20,000 hosts, which then share a page of the database. They take 6 MB, and half a second of
+	// a processor to write.
 	c.unplaced = cmp.Or(c.unplaced, 1<<18)
 	// As in memory.Config.
 	c.maxRates, c.maxWait = cmp.Or(c.maxRates, 100_000), cmp.Or(c.maxWait, time.Hour)
