@@ -67,11 +67,35 @@ func TestLoginsThatFail(t *testing.T) {
 	} {
 		t.Run(want, func(t *testing.T) {
 			login := loginFile(t, "page: "+url+"/login\n"+text)
-			out, stderr := crawlsAny(t, append(slices.Clone(fast), "--login", login, url)...)
+			out, stderr := crawls(t, 2, append(slices.Clone(fast), "--login", login, url)...)
+			require.NotContains(t, stderr, "internal error")
 			require.Contains(t, stderr, want)
 			require.NotContains(t, stderr, "wrong\"")
 			require.NotContains(t, out, "members")
 		})
+	}
+}
+
+// A login file that is refused costs no output: the mended command finds nothing in its way. Nor does a login that the
+// site refused, before a page was fetched.
+func TestRefusedLoginsLeaveNoOutput(t *testing.T) {
+	t.Setenv("SHOP_PASSWORD", secretPassword)
+	site := practice.NewMembers(3, 8, "ann", secretPassword)
+	url := serve(t, site)
+	good := "page: " + url + "/login\nuser: ann\npassword: ${SHOP_PASSWORD}\nsuccess: css:a[href='/logout']\n"
+	for _, name := range []string{"quotes.csv", "quotes/"} {
+		out := filepath.Join(t.TempDir(), name)
+		if name == "quotes/" {
+			out += "/"
+		}
+		args := append(slices.Clone(fast), "--no-sitemaps", url, "-o", out, "--login")
+		crawls(t, 3, append(args, filepath.Join(t.TempDir(), "none.yml"))...)
+		crawls(t, 2, append(args, loginFile(t, strings.Replace(good, "success", "lost", 1)))...)
+		if name != "quotes/" { // of which the state is kept, for crawl resume
+			_, stderr := crawls(t, 2, append(args, loginFile(t, strings.Replace(good, "user: ann", "user: bob", 1)))...)
+			require.Contains(t, stderr, "begin anew with --overwrite")
+		}
+		crawls(t, 0, append(args, loginFile(t, good))...)
 	}
 }
 

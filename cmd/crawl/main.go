@@ -37,6 +37,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -69,9 +70,11 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 	cmd.SetErr(s.Err)
 	var unshown error // of help that a flag requests; cobra has no error for it
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { unshown = flags.Show(s.Out, cmd) })
-	err := cmp.Or(cmd.ExecuteContext(ctx), unshown)
+	ran, err := cmd.ExecuteContextC(ctx)
+	err = cmp.Or(err, unshown)
 	if e, ok := errors.AsType[*cli.Error](err); err != nil && (!ok || e.Err != nil) {
-		cli.Complain(s.Err, err) // an error with a code alone has nothing to print
+		_, name, _ := strings.Cut(ran.CommandPath(), " ")
+		cli.Complain(s.Err, err, name) // an error with a code alone has nothing to print
 	}
 	return cli.CodeOf(err)
 }

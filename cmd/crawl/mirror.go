@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/cmd/crawl/internal/mirror"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/observe/endpoint"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -50,13 +52,16 @@ func mirrorCommand(s cli.Streams) *cobra.Command {
 	set.StringSliceVar(&r.keep, "keep", nil, "keep only files of these media `types`, such as application/pdf or image/*; pages are read for their links")
 	set.BoolVar(&r.delete, "delete", false, "remove what hosts no longer have or nothing leads to, once all was seen")
 	set.StringVar(&r.serve, "serve", "", "show the copy at that `address` of this machine (default: any port) until interrupted")
-	set.Lookup("serve").NoOptDefVal = "127.0.0.1:0"
+	set.Lookup("serve").NoOptDefVal = anyPort
 	set.BoolVar(&r.json, "json", false, "print the report as JSON")
 	set.StringVar(&settings.File, "config", "", "read settings from this YAML or JSON `file`; flags are stronger")
 	for _, name := range []string{"output", "config"} {
 		flags.SetGroup(set.Lookup(name), flags.GroupOwn)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
+		if err = r.misplaced(set, args); err != nil {
+			return err
+		}
 		if err = flags.CheckSeeds(cmd.Root(), args); err != nil {
 			return err
 		}
@@ -67,6 +72,23 @@ func mirrorCommand(s cli.Streams) *cobra.Command {
 		return r.run(cmd.Context())
 	}
 	return cmd
+}
+
+// anyPort is the address of --serve without a value.
+const anyPort = "127.0.0.1:0"
+
+// misplaced returns an error for an argument that is no URL to copy, but was meant for --serve or --output.
+func (r *mirrorRun) misplaced(set *pflag.FlagSet, args []string) error {
+	for i, arg := range args {
+		if at, err := endpoint.ParseAddress(arg); err == nil && at.Check("") == nil && r.serve == anyPort {
+			return cli.Usagef("%q is taken for a URL to copy: write --serve=%s to show the copy there, or %s to copy what is there", arg, arg, at.URL())
+		}
+		host, _, _ := strings.Cut(filepath.ToSlash(arg), "/")
+		if i > 0 && !set.Changed("output") && (host == "" || host[0] == '.' || !strings.ContainsAny(host, ".:") && host != "localhost") {
+			return cli.Usagef("mirror writes to -o DIR: write -o %s", cli.ShellWord(arg))
+		}
+	}
+	return nil
 }
 
 func (r *mirrorRun) run(ctx context.Context) error {

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -51,6 +50,7 @@ type Config struct {
 	OnEvent  func(ratelimit.Event)
 	Sinks    []record.Sink
 	Archives []record.Sink
+	Read     *Read          // nil: New reads what the settings name
 	Kept     *State         // nil: New makes a state if the settings name a directory
 	Shared   *polite.Shared // nil: the crawl has a limiter of its own, according to its settings
 	Join     bool
@@ -170,9 +170,12 @@ func (c *Crawler) build() (err error) {
 	if c.policies, err = newPolicies(&c.cfg); err != nil {
 		return err
 	}
-	if c.id, err = identify(&c.cfg, c.clk, os.LookupEnv); err != nil {
-		return err
+	if c.cfg.Read == nil {
+		if c.cfg.Read, err = readAccess(&c.cfg); err != nil {
+			return err
+		}
 	}
+	c.id = c.cfg.Read.id
 	if c.client, err = fetch.New(fetchConfig(c)); err != nil {
 		return err
 	}

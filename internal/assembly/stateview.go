@@ -95,7 +95,7 @@ var stateHelp = []struct {
 	err  error
 	text string
 }{
-	{errFile, "{dir} is a file: name the directory that --state or --output was given"},
+	{errFile, "{dir} is a file, which keeps no crawl: name the directory that --state or --output was given; a crawl without one was not kept, and one begun with -o DIR/ is"},
 	{errDone, "{dir} holds a crawl that is done: see what has changed since by 'crawl again {arg}', name another directory, " +
 		"or crawl anew with --overwrite"},
 	{ErrUnfinished, "{dir} holds a crawl that was interrupted: go on with it by 'crawl resume {arg}', " +

@@ -42,7 +42,7 @@ func (c checker) warnRecord() {
 		what = append(what, "fields")
 	}
 	for _, part := range []string{"text", "main-text", "markdown", "metadata", "body"} {
-		if o.Has(part) {
+		if o.Has(part) && !(part == "markdown" && spec.Format == sink.Markdown) {
 			what = append(what, part)
 		}
 	}
@@ -93,6 +93,7 @@ var unwritten = map[string]bool{
 	".zst": true, ".bz2": true, ".xz": true, ".br": true, ".lz4": true, ".zip": true, ".7z": true, ".tgz": true,
 	".tsv": false, ".xml": false, ".yaml": false, ".yml": false, ".html": false, ".parquet": false,
 	".db": false, ".sqlite": false, ".xls": false, ".xlsx": false, ".wacz": false, ".cdxj": false,
+	".md": false, ".markdown": false,
 }
 
 // ending reports a file whose name indicates another format than the one set. The file of an earlier run is accepted as
@@ -110,6 +111,8 @@ func (c checker) ending() {
 	switch {
 	case format != "" && format != o.Format && written && (ending != ".txt" || o.Format == "warc"): // records of any format may be called .txt
 		c.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", document.Quote(o.Format), ending, document.Quote(o.Path), c.place("output.path"), format)
+	case format == "" && (ending == ".md" || ending == ".markdown") && !written:
+		c.report("output.path", path, "%s: Markdown is a file for each page, in a directory; give --format markdown -o DIR/, or use 'crawl read URL' for single pages", document.Quote(o.Path))
 	case format == "" && foreign && (compression || !written):
 		c.report("output.path", path, "%s: nothing is written as %s; end the name in %s, with .gz behind that to compress", document.Quote(o.Path), ending, sink.EndingList(" or "))
 	case o.Compressed() && o.Format == "warc" && !o.OneArchive():

@@ -180,7 +180,7 @@ func TestStateRefusals(t *testing.T) {
 
 	_, err = assembly.OpenState(assembly.StateConfig{Dir: filepath.Join(dir, "mine")})
 	require.ErrorIs(t, err, fs.ErrNotExist)
-	require.EqualError(t, err, filepath.Join(dir, "mine")+" is a file: name the directory that --state or --output was given")
+	require.EqualError(t, err, filepath.Join(dir, "mine")+" is a file, which keeps no crawl: name the directory that --state or --output was given; a crawl without one was not kept, and one begun with -o DIR/ is")
 }
 
 // What was changed while a crawl ran holds when it goes on: who was asked to slow down does

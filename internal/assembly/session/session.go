@@ -36,6 +36,14 @@ const (
 	maxElements = 50_000 // how many elements of a page are searched for signs
 )
 
+// ErrFailed is matched by the errors of logins that failed.
+var ErrFailed = errors.New("the login failed")
+
+type failure struct{ error }
+
+func (e *failure) Is(target error) bool { return target == ErrFailed }
+func (e *failure) Unwrap() error        { return e.error }
+
 // Config is what a session works with.
 type Config struct {
 	Login   *Login
@@ -131,7 +139,7 @@ func (s *Session) began(err error) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		s.failed = fmt.Errorf("log in at %s: %w", s.cfg.Login.Page, err)
+		s.failed = &failure{fmt.Errorf("log in at %s: %w", s.cfg.Login.Page, err)}
 		return 0, s.failed
 	}
 	s.last++
@@ -167,7 +175,7 @@ func (s *Session) Lost(u canonical.URL, n uint64, resp *fetch.Response) bool {
 	}
 	if s.n = 0; !s.hadPage {
 		if s.without++; s.without >= maxWithout {
-			s.failed = fmt.Errorf("log in at %s: no page is within the session after %d logins that succeeded: %s shows %s; look at success and lost in the file of --login", s.cfg.Login.Page, maxWithout, u, why)
+			s.failed = &failure{fmt.Errorf("log in at %s: no page is within the session after %d logins that succeeded: %s shows %s; look at success and lost in the file of --login", s.cfg.Login.Page, maxWithout, u, why)}
 		}
 	}
 	s.cfg.Log.Info("the session is over, and another one is begun", slog.String("url", u.String()), slog.String("sign", why), slog.Uint64("session", n))

@@ -128,6 +128,9 @@ func (s *Spec) Reportable() bool { return s.Complete || s.Separator != 0 }
 // ListOf joins texts with commas, and with last before the last one. There must be at least one text.
 func ListOf(texts []string, last string) string {
 	n := len(texts) - 1
+	if n == 0 {
+		return texts[0]
+	}
 	return strings.Join(texts[:n], ", ") + last + texts[n]
 }
 

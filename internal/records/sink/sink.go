@@ -336,7 +336,7 @@ func Open(path string, cfg Config) (*Writer, error) {
 // prepare brings a regular file of that size to the position where writing begins, and returns that position.
 func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 	switch {
-	case cfg.Existing == Overwrite:
+	case cfg.Existing == Overwrite, cfg.Existing != Resume && onlyHeader(f, size, cfg):
 		return 0, f.Truncate(0)
 	case cfg.Existing != Resume && size > 0:
 		return 0, fmt.Errorf("%s exists and is not empty: add --overwrite to replace it, or choose another file", f.Name())
@@ -350,6 +350,18 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 		}
 	}
 	return cfg.Position, f.Truncate(cfg.Position)
+}
+
+// onlyHeader reports whether a file has nothing but the header line of the same table, as a crawl leaves it that ended
+// before its first record.
+func onlyHeader(f *os.File, size int64, cfg Config) bool {
+	header := cfg.header()
+	if cfg.Gzip || len(header) == 0 || size != int64(len(header)) {
+		return false
+	}
+	there := make([]byte, size)
+	_, err := f.ReadAt(there, 0)
+	return err == nil && bytes.Equal(there, header)
 }
 
 // isOurs returns an error if a table in the file has other columns, or if no line ends at the position.

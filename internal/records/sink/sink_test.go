@@ -242,6 +242,13 @@ func TestCloseReportsTheFile(t *testing.T) {
 
 func TestOpenExisting(t *testing.T) {
 	const old = "https://old.example/\n"
+	var table bytes.Buffer
+	csv, err := New(&table, Config{Format: CSV})
+	require.NoError(t, err)
+	require.NoError(t, csv.Write(page(1)))
+	require.NoError(t, csv.Flush())
+	header, line, _ := strings.Cut(table.String(), "\n")
+	header += "\n"
 	tests := []struct {
 		name    string
 		before  string
@@ -251,6 +258,8 @@ func TestOpenExisting(t *testing.T) {
 	}{
 		{"new", "", Config{Format: URLs}, "https://example.com/1\n", ""},
 		{"refuse", old, Config{Format: URLs}, old, "exists and is not empty: add --overwrite to replace it"},
+		{"nothing but the header", header, Config{Format: CSV}, header + line, ""},
+		{"refuse other columns", header, Config{Format: CSV, Fields: []string{"price"}}, header, "exists and is not empty"},
 		{"overwrite", old, Config{Format: URLs, Existing: Overwrite}, "https://example.com/1\n", ""},
 		{"resume", old + "https://twice.example/\nhttp", Config{Format: URLs, Existing: Resume, Position: int64(len(old))}, old + "https://example.com/1\n", ""},
 		{"resume from the beginning", old, Config{Format: URLs, Existing: Resume}, "https://example.com/1\n", ""},

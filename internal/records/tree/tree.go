@@ -34,6 +34,7 @@ const maxListed = 100_000
 type Writer struct {
 	*sink.Writer
 	path, dir string // path of the file of chunks, and its directory
+	pages     string // how many the list has; empty before Close
 }
 
 // New returns a Writer around the sink of the chunks, whose file is open at path.
@@ -59,6 +60,9 @@ func (w *Writer) Write(r *record.Record) error {
 	return w.Writer.Write(r)
 }
 
+// Pages returns how many pages the list has, in words; "" before Close has written it.
+func (w *Writer) Pages() string { return w.pages }
+
 // Close ends the chunks and writes the list of pages.
 func (w *Writer) Close() error {
 	if err := w.Writer.Close(); err != nil {
@@ -74,6 +78,14 @@ func (w *Writer) index() error {
 	pages, more, err := readPages(w.path)
 	if err != nil {
 		return fmt.Errorf("make %s of the chunks: %w", Index, err)
+	}
+	switch n := len(pages); {
+	case more:
+		w.pages = fmt.Sprintf("more than %d pages", n)
+	case n == 1:
+		w.pages = "1 page"
+	default:
+		w.pages = fmt.Sprintf("%d pages", n)
 	}
 	return atomicfile.Replace(filepath.Join(w.dir, Index), 0o666, func(f io.Writer) error {
 		_, err := io.WriteString(f, list(pages, more))

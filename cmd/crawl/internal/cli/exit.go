@@ -55,7 +55,7 @@ type Code struct {
 var Codes = []Code{
 	{CodeDone, Success, true, nil, "done: everything in scope was visited, or as many pages as --max-pages asks for"},
 	{CodeInternal, Restart, false, nil, "an internal error: please report it"},
-	{CodeUsage, Failure, false, nil, "usage or configuration: a flag, a setting or a seed is wrong"},
+	{CodeUsage, Failure, false, []error{assembly.ErrLogin}, "usage or configuration: a flag, a setting or a seed is wrong, or the login of --login fails"},
 	{CodeIO, Failure, false, nil, "a file, an output or the state of the crawl could not be read or written"},
 	{CodeNothing, Failure, true, []error{assembly.ErrUnreachable, ErrNothing}, "nothing was obtained: no URL was answered with a page, because nobody answered, all answers were refusals or errors, or robots.txt or --exclude leaves nothing"},
 	{CodeLimit, Success, true, nil, "--max-time, or another limit that was not asked for as the goal, cut the crawl off"},
@@ -180,12 +180,16 @@ func Message(err error) string {
 }
 
 // Complain prints an error for a person: one line per problem and, if the command line or the settings are wrong, where
-// to look.
-func Complain(w io.Writer, err error) {
+// to look: at the help of the command of that name, "" for the program itself.
+func Complain(w io.Writer, err error, command string) {
 	for line := range strings.SplitSeq(strings.TrimRight(Message(err), "\n"), "\n") {
 		Say(w, "crawl: %s\n", Clean(line))
 	}
-	if CodeOf(err) == CodeUsage {
+	switch e, ok := errors.AsType[*Error](err); {
+	case !ok || e.Code != CodeUsage: // a login that fails is no matter of the help
+	case command != "":
+		Say(w, "Try 'crawl help %s'.\n", command)
+	default:
 		Say(w, "Try 'crawl --help', or 'crawl config --reference' for every setting.\n")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -190,7 +191,10 @@ func FlagSpelling(f *pflag.Flag) string {
 	if f.Shorthand != "" {
 		s = fmt.Sprintf("  -%s, --%s", f.Shorthand, f.Name)
 	}
-	if name := valueName(f); name != "" {
+	switch name := valueName(f); {
+	case name != "" && f.NoOptDefVal != "":
+		s += "[=" + name + "]"
+	case name != "":
 		s += " " + name
 	}
 	return s
@@ -225,6 +229,24 @@ var wanted = map[string]string{
 	"int": "a whole number", "uint64": "a whole number from 0 up",
 }
 
+// maxOwners is for how many commands an error names them as those that have a flag.
+const maxOwners = 3
+
+// ownersOf returns the commands that have a flag of their own with that name, quoted; that of a setting is the
+// program's.
+func ownersOf(root *cobra.Command, name string) (of []string) {
+	for _, c := range append([]*cobra.Command{root}, root.Commands()...) {
+		f := c.Flags().Lookup(name)
+		if f == nil || c.Hidden {
+			continue
+		}
+		if _, setting := f.Value.(*flagValue); c == root || !setting {
+			of = append(of, strconv.Quote(c.CommandPath()))
+		}
+	}
+	return of
+}
+
 // FlagError turns an error of pflag about a flag into one in the words of this program, with a guess at a mistyped
 // flag.
 func FlagError(cmd *cobra.Command, err error) error {
@@ -235,6 +257,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 		}
 		if says := config.RetiredFlag(name); says != "" {
 			return cli.Usagef("%s%s %s", dashes, name, says)
+		}
+		if of := ownersOf(cmd.Root(), name); dashes == "--" && 0 < len(of) && len(of) <= maxOwners {
+			return cli.Usagef("--%s is a flag of %s, not of %q", name, cli.OneOf(of), cmd.CommandPath())
 		}
 		var names []string // hidden flags too, since they work
 		if dashes == "--" {

@@ -56,6 +56,8 @@ type Job struct {
 	state     *assembly.State // nil means that no state is kept
 	moreSeeds bool            // of a resumed crawl: seed files are given that no earlier run had
 
+	read *assembly.Read // what the files of the section access say
+
 	began   time.Time
 	late    *time.Timer // ends the process if the start takes too long
 	started func()      // ends the watch over the start; set by begin
@@ -154,6 +156,9 @@ func (j *Job) open() (err error) {
 	if err := assembly.CheckMemory(j.Settings); err != nil {
 		return cli.IO(err)
 	}
+	if j.read, err = assembly.ReadAccess(j.Settings); err != nil {
+		return flags.Wrong(err)
+	}
 	if err := j.openState(); err != nil {
 		return err
 	}
@@ -216,7 +221,7 @@ func (j *Job) onEvent() func(ratelimit.Event) {
 // crawl runs the crawl on the opened inputs and outputs, closes them, and prints the report.
 func (j *Job) crawl(ctx context.Context) error {
 	cfg := assembly.Config{
-		Settings: *j.Settings, OnEvent: j.onEvent(), Version: cli.Version(), Log: j.log, Kept: j.state, Join: j.Join, Began: j.began,
+		Settings: *j.Settings, OnEvent: j.onEvent(), Version: cli.Version(), Log: j.log, Read: j.read, Kept: j.state, Join: j.Join, Began: j.began,
 	}
 	switch {
 	case j.Settings.Output.Format == string(sink.WARC):
@@ -364,7 +369,10 @@ func (j *Job) explain(err error, end pipeline.End) error {
 		return fmt.Errorf("%w: when that is mended, go on with '%s'", err, j.goOn(pipeline.EndFailed, ""))
 	}
 	if e, ok := errors.AsType[*sink.WriteError](err); ok && !errors.Is(e, syscall.EPIPE) {
-		return cli.IOf("%s; %s", cli.Message(e), j.afterWriteError(e))
+		return cli.IOf("%s; %s", cli.Message(e), j.afterMending(e))
+	}
+	if errors.Is(err, assembly.ErrLogin) && j.Settings.Output.Path != sink.Stdout {
+		return fmt.Errorf("%w; %s", err, j.afterMending(err))
 	}
 	switch unreachable := errors.Is(err, assembly.ErrUnreachable); {
 	case j.in.failed != nil && (err == nil || unreachable || errors.Is(err, assembly.ErrSeed)):
@@ -387,10 +395,10 @@ func (j *Job) explain(err error, end pipeline.End) error {
 	return err
 }
 
-// afterWriteError says what to do after records could not be written.
-func (j *Job) afterWriteError(e *sink.WriteError) string {
+// afterMending says how to go on once the cause of err is mended.
+func (j *Job) afterMending(err error) string {
 	mend := "when that is mended"
-	if cli.DiskFull(e) {
+	if cli.DiskFull(err) {
 		mend = "free some room there, then"
 	}
 	if goOn := j.goOn(pipeline.EndFailed, ""); goOn != "" {

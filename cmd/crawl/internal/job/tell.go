@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/records/summary"
+	"github.com/treadlight/crawl/internal/records/tree"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -173,7 +175,9 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 	r.Items = j.itemSummary(under)
 	path, archive := j.Settings.Output.Path, j.archiveDir()
 	if path != sink.Stdout && path != os.DevNull && path != archive && !failed {
-		if r.Records = path; j.itemsAlone() {
+		if r.Records = path; j.Settings.Output.Format == string(sink.Markdown) {
+			r.Pages, r.Records = j.markdown(), ""
+		} else if j.itemsAlone() {
 			r.Items, r.Records = r.Items+" in "+path, ""
 		}
 	}
@@ -190,6 +194,9 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 	case r.Records != "" && spec.Reportable():
 		r.Closer = "crawl report " + cli.ShellWord(r.Records)
 	}
+	if j.state == nil && !j.Fleeting && !j.Settings.Fleet.Shared() {
+		r.Left = ", lost; -o DIR/ would have kept them for crawl resume DIR"
+	}
 	if j.state != nil && r.GoOn == "" && !under {
 		r.Kept = j.state.Dir()
 	}
@@ -200,6 +207,15 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 		return cli.IOf("write the report: %w", err)
 	}
 	return nil
+}
+
+// markdown returns how many pages the tree of Markdown has, and where; "" while it is not complete.
+func (j *Job) markdown() string {
+	t, ok := j.out.Durable.(*tree.Writer)
+	if !ok || t.Pages() == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s in %s, listed in %s", t.Pages(), filepath.Dir(j.Settings.Output.Path), tree.Index)
 }
 
 // goOn returns the command that resumes a crawl, or "" if the crawl is not kept or is done. If max_pages ended it, the

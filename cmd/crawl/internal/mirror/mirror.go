@@ -42,6 +42,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
+	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -73,6 +74,8 @@ type Mirror struct {
 	unsure  atomic.Bool                  // a page of the copy was skipped, so its links are unknown
 	failed  atomic.Pointer[error]        // of the disk; it ends the crawl
 	full    bool                         // the crawl has seen everything
+	dead    bool                         // no seed could be reached, so there is nothing to go on with
+	before  []string                     // the seeds of the round before
 	start   string                       // the file to open first
 }
 
@@ -138,10 +141,13 @@ func (m *Mirror) begin() error {
 		m.o.Seeds = h.Seeds
 	case h.Open && given:
 		return cli.Usagef("%s has a mirror of %s that was interrupted: finish it first with the same command", m.o.Dir, strings.Join(h.Seeds, " "))
-	case m.o.Delete && len(h.Seeds) > 0 && given:
+	case m.o.Delete && slices.ContainsFunc(h.Seeds, func(s string) bool { return !slices.Contains(m.o.Seeds, s) }):
 		return cli.Usagef("--delete would remove what was mirrored of %s: give the same URLs, or another directory", strings.Join(h.Seeds, " "))
 	}
-	options := m.options()
+	if len(m.o.Seeds) == 0 {
+		return cli.Usagef("%s has nothing yet, as no URL could be reached: name the URL to begin at", m.o.Dir)
+	}
+	options, before := m.options(), h.Seeds
 	var err error
 	if m.full = h.Open && h.Full && !lost; !m.full { // else everything is fetched, and not settled
 		err = m.goOn(&options, h.Open && !lost)
@@ -149,6 +155,7 @@ func (m *Mirror) begin() error {
 			h.Round++
 		}
 		h.Format, h.Open, h.Full, h.Seeds = format, true, false, slices.Clone(m.o.Seeds)
+		m.before = before
 	}
 	if m.round = h.Round; err != nil {
 		return err
@@ -241,6 +248,9 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 			m.index.head.Full = true
 			err = cmp.Or(m.index.add(m.index.head), m.index.flush())
 		}
+		if m.dead = errors.Is(err, crawl.ErrUnreachable); m.full || m.dead {
+			m.keepReached()
+		}
 	}
 	switch failed := m.failure(); {
 	case failed != nil:
@@ -256,6 +266,22 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 	}
 	report.Entry = m.start
 	return report, err
+}
+
+// keepReached leaves those seeds out of the next rounds of which nothing was ever received, such as mistyped ones. If
+// that is all of them, the seeds of the round before stay.
+func (m *Mirror) keepReached() {
+	reached := slices.DeleteFunc(slices.Clone(m.o.Seeds), func(seed string) bool {
+		u, err := canonical.ParseTyped(seed)
+		if err != nil {
+			return true
+		}
+		e := m.index.get(u.String())
+		return e.File == "" && e.Redirect == "" && e.Status == 0 && e.Err != ""
+	})
+	if m.index.head.Seeds = reached; len(reached) == 0 {
+		m.index.head.Seeds = m.before
+	}
 }
 
 // fail ends the crawl if err, from a write to the disk, is not nil.

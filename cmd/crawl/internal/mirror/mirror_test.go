@@ -329,6 +329,13 @@ func TestRefused(t *testing.T) {
 	mirror(t, Options{Dir: copied, Seeds: []string{s.URL + "/"}})
 	_, err = tryMirror(t.Context(), Options{Dir: copied, Seeds: []string{s.URL + "/b/"}, Delete: true})
 	require.ErrorContains(t, err, "--delete would remove")
+	for range 2 { // a URL that was never reached is not kept: the copy goes on from its own, and there is nothing to finish
+		_, err = tryMirror(t.Context(), Options{Dir: copied, Seeds: []string{"http://127.0.0.1:1/"}})
+		require.ErrorIs(t, err, crawl.ErrUnreachable)
+	}
+	mirror(t, Options{Dir: copied, Seeds: []string{s.URL + "/", "http://127.0.0.1:1/"}})
+	mirror(t, Options{Dir: copied, Seeds: []string{s.URL + "/"}, Delete: true})
+	mirror(t, Options{Dir: copied, Delete: true})
 	held, err := Open(Options{Dir: copied, Log: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	_, err = tryMirror(t.Context(), Options{Dir: copied})

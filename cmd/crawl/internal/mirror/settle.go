@@ -42,7 +42,7 @@ func (m *Mirror) settle(ctx context.Context) error {
 	if err := m.startPage(); err != nil {
 		return err
 	}
-	x.head.Open, x.head.Full = !m.full, false
+	x.head.Open, x.head.Full = !m.full && !m.dead, false
 	if err := m.repack(); err != nil { // then the journal must go on naming the old pack
 		return err
 	}

@@ -40,6 +40,7 @@ type Report struct {
 	Snap    *pipeline.Snapshot
 	Columns int               // the width of the screen
 	Records string            // where the records are
+	Pages   string            // how many pages of Markdown there are, and where
 	Archive string            // where the archives are
 	Items   string            // how many items there are, and what they lack
 	Events  string            // how many events there are, and where
@@ -49,6 +50,7 @@ type Report struct {
 	Before  int64             // pages of earlier runs
 	GoOn    string            // the command that resumes the crawl
 	Closer  string            // the command that shows more details
+	Left    string            // what becomes of the URLs left in the queue
 	Kept    string            // where the state is, if no command above names it
 }
 
@@ -163,7 +165,7 @@ func (r *Report) facts() (l facts) {
 	s := r.Snap
 	// URLs in flight at the end were given up, and wait for the resume like those in the queue.
 	left := s.Frontier.Queued + s.Frontier.Leased
-	l.add(left > 0 && s.State != pipeline.EndNone, "left in the queue", "%s", cli.Plural(left, "URL"))
+	l.add(left > 0 && s.State != pipeline.EndNone, "left in the queue", "%s%s", cli.Plural(left, "URL"), r.Left)
 	for _, f := range []fact{{"resume with", r.GoOn, true}, {"see details with", r.Closer, true}} {
 		if f.text != "" {
 			l = append(l, f)
@@ -175,6 +177,7 @@ func (r *Report) facts() (l facts) {
 		inAll = ", " + cli.Count(r.InAll) + " with those of earlier runs"
 	}
 	l.add(r.Items != "", "items", "%s", r.Items)
+	l.add(r.Pages != "", "Markdown", "%s", r.Pages)
 	l.add(r.Records != "", "records", "%s in %s%s", cli.Count(s.Records), r.Records, inAll)
 	l.add(r.Archive != "", "archives", "%s", r.Archive)
 	l.add(r.Kept != "", "state", "%s", r.Kept)
