@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/redis/rueidis"
+
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
