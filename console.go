@@ -71,9 +71,10 @@ func (c *Crawler) Resume() error { return c.inner.Resume() }
 func (c *Crawler) Paused() bool { return c.inner.Paused() }
 
 // AddSeed adds a seed, as if it had been given to [Crawler.Run], with options of its request such as a method, a body
-// or a label. Before Run it is one of the seeds that Run begins with. It extends the scope, and its host may have a
-// private address, so do not pass on URLs from elsewhere. A known URL changes nothing. The error wraps [ErrSeed] if the
-// URL or the request is invalid, or is [ErrNotRunning] once the crawl has ended; see [Crawler.Pause].
+// or a label. Before Run it is one of the seeds that Run begins with. It extends the scope, unless [WithoutScope] is
+// given, and its host may have a private address, so do not pass on URLs from elsewhere. A known URL changes nothing. The
+// error wraps [ErrSeed] if the URL or the request is invalid, or is [ErrNotRunning] once the crawl has ended; see
+// [Crawler.Pause].
 func (c *Crawler) AddSeed(url string, options ...FollowOption) error {
 	var q followOptions
 	for _, option := range options {

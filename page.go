@@ -249,8 +249,8 @@ type FollowOption func(*followOptions)
 
 type followOptions struct{ request.Request }
 
-// WithPriority sets the URL's points, from -1000 to 1000: of a host's URLs those with more points go first. Without it
-// they are those of [Options.Order] and [ScopeOptions.Scores], or 0.
+// WithPriority sets the URL's points, from -1000 to 1000: of a host's URLs those with more points go first. A redirect
+// keeps them. Without it they are those of [Options.Order] and [ScopeOptions.Scores], or 0.
 func WithPriority(points int) FollowOption {
 	return func(q *followOptions) { q.Points = min(max(points, -scope.MaxPoints), scope.MaxPoints) }
 }

@@ -65,6 +65,41 @@ func TestAddedSeedsAreSeeds(t *testing.T) {
 	require.ErrorIs(t, c.Run(t.Context()), crawl.ErrSeed)
 }
 
+// A seed that is added without the scope is visited and does not extend it, also not by its redirect or in a later run.
+func TestSeedOutsideOfScope(t *testing.T) {
+	var asked []string // one at a time
+	o, url := fast(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/robots.txt" {
+			asked = append(asked, r.URL.Path)
+		}
+		if r.URL.Path == "/aside" {
+			http.Redirect(w, r, "/elsewhere", http.StatusFound)
+		}
+	}), t)
+	o.Scope.Mode, o.Concurrency, o.PerHostMax, o.HandlersFollow, o.StateDir = "prefix", 1, 1, true, filepath.Join(t.TempDir(), "state")
+	o.OnPage = func(_ context.Context, p *crawl.Page) error {
+		if p.URL.Path == "/docs/" || p.URL.Path == "/aside" {
+			require.Equal(t, "other_prefix", p.Follow("/aside/x").Reason)
+			require.Equal(t, "other_prefix", p.Follow("/elsewhere").Reason)
+		}
+		return nil
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // the first run only stores the seeds
+	c, err := crawl.New(o)
+	require.NoError(t, err)
+	require.NoError(t, c.AddSeed(url+"/aside", crawl.WithoutScope()))
+	require.ErrorIs(t, c.Run(ctx, url+"/docs/"), context.Canceled)
+	state, err := crawl.OpenState(crawl.StateConfig{Dir: o.StateDir})
+	require.NoError(t, err)
+	again := state.Options()
+	again.OnPage, again.HandlersFollow = o.OnPage, true
+	c, err = crawl.New(again)
+	require.NoError(t, err)
+	require.NoError(t, c.Run(t.Context()))
+	require.ElementsMatch(t, []string{"/aside", "/docs/"}, asked)
+}
+
 // A loop may add seeds while it holds the last page that there is.
 func TestSeedsOfALoop(t *testing.T) {
 	o, url := fast(site{"/": "x", "/more": "y"}, t)

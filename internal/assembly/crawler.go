@@ -386,8 +386,9 @@ func (c *Crawler) starting(ctx context.Context) (context.Context, context.Cancel
 func (c *Crawler) admitSeeds(ctx context.Context, seeds []request.Seed) {
 	urls := make([]canonical.URL, len(seeds))
 	for i, s := range seeds {
-		urls[i] = s.URL
-		c.scope.AddSeed(s.URL)
+		if urls[i] = s.URL; !s.Outside() {
+			c.scope.AddSeed(s.URL)
+		}
 	}
 	c.named.add(ctx, urls...)
 }

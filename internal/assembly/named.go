@@ -273,13 +273,15 @@ func (n *named) logWithheld(log *slog.Logger) func(string) {
 	}
 }
 
-// readmit admits a seed of an earlier run to the scope. Only hosts of seeds that were given may get credentials, not
+// readmit admits a seed of an earlier run to the scope, unless it stays outside. Only hosts of seeds that were given may get credentials, not
 // those of redirect targets. No private addresses are allowed beyond those that were allowed then: the other seeds had
 // public ones, or did not come from the user.
-func readmit(c *Crawler, u canonical.URL, given bool) {
+func readmit(c *Crawler, u canonical.URL, given, outside bool) {
 	c.named.addresses.Shut(u.Hostname())
 	if given {
 		c.named.trust(u)
 	}
-	c.scope.AddSeed(u)
+	if !outside {
+		c.scope.AddSeed(u)
+	}
 }

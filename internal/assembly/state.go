@@ -364,13 +364,13 @@ func (c *Crawler) resume(ctx context.Context, given []request.Seed, more bool) (
 		if ctx.Err() != nil {
 			break
 		}
-		readmit(c, it.URL, it.Hops == 0)
+		readmit(c, it.URL, it.Hops == 0, false)
 	}
 	if err := c.recount(ctx); err != nil {
 		return nil, err
 	}
 	for _, s := range before {
-		readmit(c, s.URL, true)
+		readmit(c, s.URL, true, s.Outside())
 	}
 	c.admitSeeds(ctx, given) // before begin stores what they allow
 	all := append(before, given...)

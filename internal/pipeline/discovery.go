@@ -250,8 +250,11 @@ func (d *discovery) idle(now, wake time.Time) time.Time {
 func (d *discovery) seed(s request.Seed) {
 	cfg, now := &d.p.cfg, d.p.cfg.Clock.Now()
 	u := cfg.Rules.Apply(s.URL)
-	cfg.Scope.AddSeed(u)
-	it := frontier.Item{URL: u, Request: s.Stored, Found: frontier.Found{Seed: true}, Rank: scope.Promote(cfg.Rank.Of(u, 0), s.Points)}
+	outside := s.Outside()
+	if !outside {
+		cfg.Scope.AddSeed(u)
+	}
+	it := frontier.Item{URL: u, Request: s.Stored, Found: frontier.Found{Seed: !outside}, Rank: scope.Promote(cfg.Rank.Of(u, 0), s.Points)}
 	d.add(nil, []found{{item: it, fp: d.frontier.Fingerprint(&it), budget: d.p.cfg.Budgets.Of(u.String())}}, now)
 	if cfg.Robots == nil && cfg.Sitemaps.Enabled && cfg.Scope.Recheck(u, true).In { // no robots.txt names the sitemap
 		d.usualSitemap(u, 0, now)

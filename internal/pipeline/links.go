@@ -175,7 +175,11 @@ func (w *processor) redirect(r *result, f *fetched) {
 		// The address that the user gave redirects: the site at the target is what was meant.
 		w.p.cfg.Scope.AddSeed(to)
 	}
-	w.tooFar(r, r.follow(w.p, it, it.Fingerprint(w.p.cfg.Key), false))
+	n, v := len(r.links), r.follow(w.p, it, it.Fingerprint(w.p.cfg.Key), false)
+	if v.In {
+		r.links[n].item.Rank = w.p.cfg.Rank.Moved(l.Rank, l.URL, to, l.Depth)
+	}
+	w.tooFar(r, v)
 }
 
 // tooFar reports whether a chain of redirects was too long, and notes that in the record.

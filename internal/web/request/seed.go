@@ -22,6 +22,9 @@ func NewSeed(u canonical.URL, q Request) (Seed, error) {
 	return Seed{u, text, q.Points}, err
 }
 
+// Outside reports whether the seed does not extend the scope.
+func (s Seed) Outside() bool { return Decode(s.Stored).Outside }
+
 // String returns the seed as one line.
 func (s Seed) String() string {
 	if s.Stored == "" && s.Points == 0 {

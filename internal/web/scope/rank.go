@@ -58,7 +58,14 @@ func NewRank(order string, scores []Score) Rank {
 }
 
 // Promote returns the rank with points added, within the bounds of points.
-func Promote(rank int32, points int) int32 {
+func Promote(rank int32, points int) int32 { return bounded(int64(rank) - int64(points)*pointSteps) }
+
+// Moved returns the rank of a redirect's target to: the points that were added to the rank of from are added to its own.
+func (r Rank) Moved(rank int32, from, to canonical.URL, depth int32) int32 {
+	return bounded(int64(r.Of(to, depth)) + int64(rank) - int64(r.Of(from, depth)))
+}
+
+func bounded(rank int64) int32 {
 	const most = MaxPoints*pointSteps + deepest
-	return int32(min(max(int64(rank)-int64(points)*pointSteps, -most), most))
+	return int32(min(max(rank, -most), most))
 }

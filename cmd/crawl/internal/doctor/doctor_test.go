@@ -80,6 +80,12 @@ func TestSite(t *testing.T) {
 			_, _ = io.WriteString(w, "User-agent: *\nDisallow: /private\n")
 		case "/moved":
 			http.Redirect(w, r, "/", http.StatusFound)
+		case "/area":
+			http.Redirect(w, r, "/login", http.StatusFound)
+		case "/login":
+			_, _ = io.WriteString(w, `<form><input type="password"></form>`)
+		case "/app":
+			_, _ = io.WriteString(w, `<div id="root"></div><script src="x.js"></script>`)
 		case "/limited":
 			w.Header().Set("Retry-After", "3")
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -93,6 +99,8 @@ func TestSite(t *testing.T) {
 	for path, want := range map[string]string{
 		"/":        "robots.txt ok, network ok, page ok",
 		"/moved":   "robots.txt ok, network ok, page ok, page ok",
+		"/area":    "robots.txt ok, network ok, page ok, page ok, page note: --login FILE",
+		"/app":     "robots.txt ok, network ok, page ok, page note: --render auto",
 		"/limited": "robots.txt ok, page note",
 		"/refused": "robots.txt ok, network ok, page problem",
 		"/private": "robots.txt ok, page problem",
@@ -101,7 +109,13 @@ func TestSite(t *testing.T) {
 		var found []string
 		cfg := Config{Term: cli.NewTerminal(new(bytes.Buffer), nil, "none")}
 		cfg.Options.Politeness.Strategy = "off"
-		require.NoError(t, cfg.site(t.Context(), host.URL+path, func(f Finding) { found = append(found, f.About+" "+string(f.State)) }))
+		require.NoError(t, cfg.site(t.Context(), host.URL+path, func(f Finding) {
+			line := f.About + " " + string(f.State)
+			if i := strings.Index(f.Advice, "--"); i >= 0 && f.State == Note {
+				line += ": " + strings.Join(strings.Fields(f.Advice[i:])[:2], " ")
+			}
+			found = append(found, line)
+		}))
 		require.Equal(t, want, strings.Join(found, ", "), path)
 	}
 }

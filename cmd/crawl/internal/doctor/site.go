@@ -15,6 +15,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
+	"github.com/treadlight/crawl/cmd/crawl/internal/plan"
 	"github.com/treadlight/crawl/internal/records/summary"
 	"github.com/treadlight/crawl/record"
 )
@@ -34,12 +35,14 @@ type visit struct {
 	clock   time.Duration
 	pages   []*crawl.Page // answers, redirects among them
 	stop    func()        // ends the crawl
+
+	rendered bool // by the settings, the crawl runs the scripts of pages
 }
 
 // site requests robots.txt and one page, follows its redirects, and tells what it finds.
 func (cfg *Config) site(ctx context.Context, at string, tell func(Finding)) error {
-	v := new(visit)
 	o := cfg.Options
+	v := &visit{rendered: o.Render.Mode != "" && o.Render.Mode != "never"}
 	o.StateDir, o.Fleet, o.Traces, o.Output, o.Politeness.Remember = "", crawl.FleetOptions{}, crawl.TracesOptions{}, crawl.OutputOptions{}, ""
 	o.Sinks, o.Render = []record.Sink{}, crawl.RenderOptions{}
 	o.MaxPages, o.MaxPagesPerHost, o.MaxTime = 0, 0, siteTime
@@ -126,6 +129,9 @@ func (v *visit) tell(at string, err error, tell func(Finding)) {
 			f.State, f.Advice = Problem, "check the URL in a browser"
 		}
 		tell(f)
+		if f.State == OK && p.OK() {
+			v.notes(p, tell)
+		}
 	}
 	explain := "crawl explain " + cli.ShellWord(at) + " says by which rule"
 	switch {
@@ -141,6 +147,18 @@ func (v *visit) tell(at string, err error, tell func(Finding)) {
 	}
 	if v.clock.Abs() > mostSkew {
 		tell(Finding{"clock", Note, fmt.Sprintf("the host's clock differs by %v from that of this machine", v.clock), "set this machine's clock, unless the host's is wrong: certificates and caches depend on it"})
+	}
+}
+
+// notes tells why the page may not be the one that people see.
+func (v *visit) notes(p *crawl.Page, tell func(Finding)) {
+	for _, note := range plan.Notes(p) {
+		switch {
+		case note == plan.NoteLogin:
+			tell(Finding{"page", Note, "this page has a password form", "if it stands in place of the page that you want, --login FILE logs in first: docs/how-to/login.md"})
+		case note == plan.NoteScripts && !v.rendered:
+			tell(Finding{"page", Note, "this page is empty without JavaScript", "--render auto runs the scripts of such pages in a browser"})
+		}
 	}
 }
 

@@ -3,9 +3,10 @@
 // The dry run is a crawl by the package crawl with the same settings. It makes at most [MostRequests] requests,
 // including those for robots.txt and redirects: a hook sees each request before it is sent, counts it, stops the crawl
 // at the last one, and refuses any after that. The crawl follows no links by itself (HandlersFollow). It requests, by
-// priority: robots.txt of each host once more, to read it; some of the sitemaps that robots.txt names, and
-// of an index some of its sitemaps, spread over it; the seeds; and links in scope, at first those whose path begins
-// like few chosen so far. Package estimate computes what follows.
+// priority: robots.txt of each host once more, to read it; the first seed of each host; some of the sitemaps that
+// robots.txt names, and of an index some of its sitemaps, spread over it; the other seeds; and links in scope, at first
+// those whose path begins like few chosen so far. Only the seeds make the scope, as in the crawl. Package estimate
+// computes what follows.
 package plan
 
 import (
@@ -16,7 +17,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -28,9 +28,7 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/web/canonical"
-	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scripts"
-	"github.com/treadlight/crawl/internal/web/sitemap"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -42,14 +40,18 @@ const (
 	firstRoots   = 2 // over all hosts, before it is known whether they are indexes
 	someChildren = 3 // sitemaps requested of an index
 	maxExamples  = 3
+	maxMoved     = 5   // redirects in a row of a robots.txt or sitemap
 	maxShown     = 160 // bytes of foreign text
 
 	maxHosts = 4                // hosts of a plan: each takes two requests for robots.txt
 	mostRPS  = 10               // per host, so that a response is read before the next request is chosen
 	grace    = 10 * time.Second // for requests in flight when the last one is sent
 
-	labelRobots, labelSitemap    = "plan-robots", "plan-sitemap"
-	metaHost, metaAsked, metaHop = "host", "asked", "level"
+	// Points of requests, from the first to the last: links lose some for those like them that were chosen before.
+	pointsRobots, pointsFirstSeed, pointsSitemap, pointsSeed, pointsLink, pointsListed = 1000, 995, 990, 980, 900, 700
+
+	labelRobots, labelSitemap               = "plan-robots", "plan-sitemap"
+	metaHost, metaAsked, metaHop, metaMoved = "host", "asked", "level", "moved"
 )
 
 // Config says what to plan.
@@ -85,8 +87,7 @@ func Run(ctx context.Context, cfg Config) (*estimate.Report, error) {
 		links: make(map[string]bool), listed: make(map[string]bool), shapes: make(map[string]int),
 		roots: make(map[*estimate.Host][]string),
 	}
-	seeds, err := g.hosts()
-	if err != nil {
+	if err := g.hosts(); err != nil {
 		return nil, err
 	}
 	o := cfg.Options
@@ -100,15 +101,16 @@ func Run(ctx context.Context, cfg Config) (*estimate.Report, error) {
 		p.Strategy, p.InitialRPS = "fixed", mostRPS
 	}
 	o.OnRequest, o.OnResponse, o.OnError = g.request, g.response, g.failed
+	var err error
 	if g.crawl, err = crawl.New(o); err != nil {
 		return nil, cli.Usage(err)
 	}
 	for _, h := range g.report.Hosts {
-		g.askRobots(h)
+		g.ask(h)
 	}
 	began := time.Now()
 	err = job.Supervise(ctx, cfg.Term, slog.New(slog.DiscardHandler), cli.StatusEvery, g.crawl, func(ctx context.Context) error {
-		for p, err := range g.crawl.Crawl(ctx, seeds...) {
+		for p, err := range g.crawl.Crawl(ctx) {
 			if err != nil {
 				return err
 			}
@@ -119,12 +121,12 @@ func Run(ctx context.Context, cfg Config) (*estimate.Report, error) {
 	return g.finish(time.Since(began), err)
 }
 
-// hosts adds the hosts of the seeds to the report, and returns the seeds of the hosts that the plan looks at.
-func (g *gatherer) hosts() (seeds []string, err error) {
+// hosts adds the hosts of the seeds to the report, with their seeds.
+func (g *gatherer) hosts() error {
 	for _, seed := range g.cfg.Seeds {
 		u, err := canonical.ParseTyped(seed)
 		if err != nil {
-			return nil, cli.Usage(fmt.Errorf("%s: %w", seed, err))
+			return cli.Usage(fmt.Errorf("%s: %w", seed, err))
 		}
 		h := g.byHost[u.Host()]
 		if h == nil && len(g.report.Hosts) == maxHosts {
@@ -135,22 +137,37 @@ func (g *gatherer) hosts() (seeds []string, err error) {
 			h = &estimate.Host{Host: u.Host(), Origin: u.Origin()}
 			g.byHost[u.Host()], g.report.Hosts = h, append(g.report.Hosts, h)
 		}
-		h.Seeds, seeds = append(h.Seeds, u), append(seeds, u.String())
+		h.Seeds = append(h.Seeds, u)
 	}
-	return seeds, nil
+	return nil
 }
 
-// askRobots requests robots.txt of a host once more, because the crawl does not pass on the one it reads itself. If the
-// settings ignore robots.txt, it requests the sitemap at the usual place.
-func (g *gatherer) askRobots(h *estimate.Host) {
+// ask requests robots.txt of a host and its seeds. The errors are nil: the URLs are valid.
+func (g *gatherer) ask(h *estimate.Host) {
+	at, options := g.robotsOf(h)
+	_ = g.crawl.AddSeed(at, options...)
+	points := pointsFirstSeed
+	for _, u := range h.Seeds {
+		_ = g.crawl.AddSeed(u.String(), crawl.WithPriority(points))
+		points = pointsSeed
+	}
+}
+
+// robotsOf returns how robots.txt of a host is requested once more, because the crawl does not pass on the one it reads
+// itself. If the settings ignore robots.txt, that is the sitemap at the usual place.
+func (g *gatherer) robotsOf(h *estimate.Host) (at string, options []crawl.FollowOption) {
 	at, label := h.Origin+"/robots.txt", labelRobots
 	if g.cfg.Options.Politeness.IgnoreRobots {
 		h.Robots.State, h.Robots.Reason = "unasked", "the settings say so"
 		at, label = h.Origin+"/sitemap.xml", labelSitemap
 		h.Sitemaps = append(h.Sitemaps, &estimate.Sitemap{URL: at, Guessed: true})
 	}
-	_ = g.crawl.AddSeed(at, crawl.WithLabel(label), crawl.WithMeta(metaHost, h.Host), crawl.WithMeta(metaAsked, at),
-		crawl.WithPriority(1000)) // the error is nil: the origin is valid
+	return at, append(asFor(label, h.Host, at), crawl.WithPriority(pointsRobots))
+}
+
+// asFor returns the options of a request for a robots.txt or a sitemap of a host. They are requested whatever the scope.
+func asFor(label, host, asked string) []crawl.FollowOption {
+	return []crawl.FollowOption{crawl.WithLabel(label), crawl.WithMeta(metaHost, host), crawl.WithMeta(metaAsked, asked), crawl.WithoutScope(), crawl.WithPriority(pointsSitemap)}
 }
 
 // request counts a request that is about to be sent, and refuses it if there were enough.
@@ -246,6 +263,12 @@ func (g *gatherer) take(p *crawl.Page) {
 	h := g.byHost[p.Meta(metaHost)]
 	switch label := p.Label(); {
 	case p.Attempt == 0: // it was not requested
+	case (label == labelRobots || label == labelSitemap) && h != nil && p.RedirectTo != "" && len(p.Meta(metaMoved)) < maxMoved:
+		if label == labelRobots {
+			g.robots(p, h)
+		}
+		p.Follow(p.RedirectTo, append(asFor(label, h.Host, p.Meta(metaAsked)), crawl.WithMeta(metaHop, p.Meta(metaHop)),
+			crawl.WithMeta(metaMoved, p.Meta(metaMoved)+"."), crawl.WithPriority(pointsRobots))...)
 	case label == labelRobots && h != nil:
 		g.robots(p, h)
 	case label == labelSitemap && h != nil:
@@ -254,134 +277,6 @@ func (g *gatherer) take(p *crawl.Page) {
 		}
 	default:
 		g.page(p)
-	}
-}
-
-// robots reads a robots.txt, and requests some of its sitemaps, or the one at the usual place.
-func (g *gatherer) robots(p *crawl.Page, h *estimate.Host) {
-	r := &h.Robots
-	var names []string
-	switch r.Status = p.Status; {
-	case p.RedirectTo != "":
-		r.State, r.Reason = "absent", "it leads to "+clip(p.RedirectTo)
-		return
-	case p.Status/100 == 2:
-		file := robots.Parse(p.Body)
-		r.State, r.Reason, r.Bytes, names = "found", "", len(p.Body), file.Sitemaps()
-		h.Rules = file.Agent(config.Product)
-		r.Group, r.Sitemaps, r.CrawlDelaySeconds = file.Group(config.Product), len(names), h.Rules.Pause().Seconds()
-		r.Rules, r.ForbiddenSeeds, r.Signals = h.Rules.Len(), nil, signals(p.Body)
-		for _, seed := range h.Seeds {
-			if d := h.Rules.Check(seed.Path()); !d.Allowed {
-				r.ForbiddenSeeds = append(r.ForbiddenSeeds, estimate.Example{URL: seed.String(), Reason: d.Reason})
-				h.Trouble = d.Reason
-			}
-		}
-	case p.Status == 0 || p.Status >= 500 || p.Status == http.StatusTooManyRequests:
-		r.State, r.Reason = "failed", fmt.Sprintf("status %d: until it is answered nothing may be asked for", p.Status)
-		return
-	default:
-		r.State, r.Reason = "absent", fmt.Sprintf("status %d: everything is allowed", p.Status)
-	}
-	if g.cfg.Options.Scope.IgnoreSitemaps || g.cfg.Options.Depth < 0 {
-		return
-	}
-	if len(names) == 0 {
-		names = []string{"/sitemap.xml"}
-	}
-	base, roots := canonical.Restore(p.URL.String()), []string(nil)
-	for _, i := range spread(len(names), max(1, maxSitemaps/len(g.report.Hosts))) {
-		if u, err := base.Resolve(names[i]); err == nil {
-			roots = append(roots, u.String())
-		}
-	}
-	slices.Reverse(roots[min(1, len(roots)):]) // the first, then the last, then those between
-	g.roots[h] = roots
-	for range max(1, firstRoots/len(g.report.Hosts)) {
-		g.askRoot(p, h)
-	}
-}
-
-// askRoot requests the next sitemap that robots.txt names.
-func (g *gatherer) askRoot(p *crawl.Page, h *estimate.Host) {
-	if roots := g.roots[h]; len(roots) > 0 {
-		g.roots[h] = roots[1:]
-		g.askSitemap(p, h, &estimate.Sitemap{URL: roots[0], Guessed: h.Robots.Sitemaps == 0}, 0)
-	}
-}
-
-// signals returns the lines of a robots.txt about how its pages may be used.
-func signals(body []byte) (all []string) {
-	for line := range strings.Lines(string(body[:min(len(body), robots.MaxBytes)])) {
-		name, _, _ := strings.Cut(strings.ToLower(line), ":")
-		if name = strings.TrimSpace(name); (name == "content-signal" || name == "content-usage") && len(all) < maxExamples {
-			all = append(all, clip(strings.TrimSpace(line)))
-		}
-	}
-	return all
-}
-
-func (g *gatherer) askSitemap(p *crawl.Page, h *estimate.Host, m *estimate.Sitemap, level int) {
-	if g.maps == maxSitemaps || h.Sitemap(m.URL) != nil {
-		return
-	}
-	if p.Follow(m.URL, crawl.WithLabel(labelSitemap), crawl.WithMeta(metaHost, h.Host), crawl.WithMeta(metaAsked, m.URL),
-		crawl.WithMeta(metaHop, strconv.Itoa(level)), crawl.WithoutScope(), crawl.WithPriority(990)).OK() {
-		g.maps++
-		h.Sitemaps = append(h.Sitemaps, m)
-	}
-}
-
-// spread returns at most most indexes below n, evenly spread, with the first and the last.
-func spread(n, most int) (all []int) {
-	most = min(n, most)
-	for i := range most {
-		all = append(all, i*(n-1)/max(most-1, 1))
-	}
-	return all
-}
-
-// sitemap counts what a sitemap lists, checks some of it against the scope, and requests some of the sitemaps of an
-// index.
-func (g *gatherer) sitemap(p *crawl.Page, h *estimate.Host, m *estimate.Sitemap) {
-	defer func() {
-		if m.Parent == nil && m.Children == 0 { // else the sitemaps of the index use up maxSitemaps
-			g.askRoot(p, h)
-		}
-	}()
-	if m.Status = p.Status; p.Status/100 != 2 || len(p.Body) == 0 {
-		m.Problem = fmt.Sprintf("status %d", p.Status)
-		return
-	}
-	base := canonical.Restore(p.URL.String())
-	var urls, children []string
-	sum := sitemap.Read(sitemap.Document{Body: p.Body, Base: base, Charset: p.Charset, Truncated: p.Truncated || p.Err != nil, List: true},
-		func(e sitemap.Entry) bool {
-			switch {
-			case e.Rel == sitemap.Page:
-				urls = append(urls, e.URL.String())
-			case e.Rel == sitemap.Sitemap && (e.URL.Host() == base.Host() || g.byHost[e.URL.Host()] != nil):
-				children = append(children, e.URL.String())
-			}
-			return true
-		})
-	m.Format, m.URLs, m.Children, m.Problem = sum.Format.String(), len(urls), len(children), clip(sum.Problem)
-	m.Cut = sum.Bound != "" || sum.Dropped > 0 || p.Truncated || p.Err != nil
-	m.Read = sum.Format != sitemap.None
-	looked, in := spread(len(urls), estimate.Sampled), 0
-	for _, i := range looked {
-		if reason, _ := g.judge(p, urls[i], 700); reason == "" {
-			in++
-		}
-	}
-	for _, u := range urls {
-		g.listed[u] = true
-	}
-	m.InScope, m.Sampled = len(urls)*in/max(len(looked), 1), len(looked) < len(urls) && in < len(looked)
-	if level, _ := strconv.Atoi(p.Meta(metaHop)); level < sitemap.MaxLevel { // zero for the one at the usual place
-		for _, i := range spread(len(children), someChildren) {
-			g.askSitemap(p, h, &estimate.Sitemap{URL: children[i], Parent: m}, level+1)
-		}
 	}
 }
 
@@ -418,11 +313,11 @@ func (g *gatherer) page(p *crawl.Page) {
 			h.Trouble = clip(p.URL.Path + " leads to " + p.RedirectTo)
 		}
 		if p.RedirectTo != "" && p.Depth == 0 {
-			g.moved(h, canonical.Restore(p.RedirectTo))
+			g.moved(p, h, canonical.Restore(p.RedirectTo))
 		}
 	}
 	if p.OK() {
-		r.Notes = notes(p)
+		r.Notes = Notes(p)
 	}
 	g.report.Pages = append(g.report.Pages, r)
 	scope := &g.report.Scope
@@ -430,7 +325,7 @@ func (g *gatherer) page(p *crawl.Page) {
 		if _, seen := g.links[link]; seen {
 			continue
 		}
-		reason, detail := g.judge(p, link, 900)
+		reason, detail := g.judge(p, link, pointsLink)
 		g.links[link] = reason == ""
 		if scope.Links++; reason == "" {
 			scope.In++
@@ -448,17 +343,24 @@ func (g *gatherer) page(p *crawl.Page) {
 }
 
 // moved records that a seed redirects to another host, which the crawl follows.
-func (g *gatherer) moved(h *estimate.Host, to canonical.URL) {
+func (g *gatherer) moved(p *crawl.Page, h *estimate.Host, to canonical.URL) {
 	if g.byHost[to.Host()] != nil || len(g.byHost) >= 2*maxHosts {
 		return
 	}
 	h.From, h.Host, h.Origin, h.Seeds = h.Host, to.Host(), to.Origin(), append(h.Seeds, to)
 	g.byHost[to.Host()] = h
-	g.askRobots(h)
+	at, options := g.robotsOf(h)
+	p.Follow(at, options...)
 }
 
-// notes returns what matters about a page for a crawl.
-func notes(p *crawl.Page) (all []string) {
+// The notes that a page has a form with a password, and that it seems empty without its scripts.
+const (
+	NoteLogin   = "login"
+	NoteScripts = "scripts"
+)
+
+// Notes returns what matters about a page for a crawl: NoteScripts, NoteLogin, noindex, noai.
+func Notes(p *crawl.Page) (all []string) {
 	directives := []string{p.Header.Get("X-Robots-Tag")}
 	for e := range p.Find(`meta[name="robots" i]`) {
 		directives = append(directives, e.Attr("content"))
@@ -468,8 +370,8 @@ func notes(p *crawl.Page) (all []string) {
 		name string
 		is   bool
 	}{
-		{"scripts", strings.HasPrefix(p.ContentType, "text/html") && scripts.Look(p.Body, false).Sign != ""},
-		{"login", p.First(`input[type="password"]`).OK()},
+		{NoteScripts, strings.HasPrefix(p.ContentType, "text/html") && scripts.Look(p.Body, false).Sign != ""},
+		{NoteLogin, p.First(`input[type="password"]`).OK()},
 		{"noindex", strings.Contains(said, "noindex") || strings.Contains(said, "none")},
 		{"noai", strings.Contains(said, "noai") || strings.Contains(said, "noimageai")},
 	} {

@@ -252,7 +252,7 @@ func hostile() []hostileServer {
 				return
 			}
 			onAndOn(w, r)
-		}, cli.CodeNothing, " leads to "},
+		}, cli.CodeNothing, "none was obtained: redirect 11 > 10"},
 		{"a server that hangs", func(_ http.ResponseWriter, r *http.Request) { hang(r) }, cli.CodeNothing, "robots.txt  not read"},
 		{"pages that hang", func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path != "/robots.txt" && r.URL.Path != "/" {
@@ -359,6 +359,73 @@ func TestHosts(t *testing.T) {
 		require.True(t, h.Obtained, h.Host)
 		require.Equal(t, 3, h.Size.Links, "those of the host alone")
 	}
+}
+
+// The plan has the scope of the crawl: robots.txt and sitemaps are read outside of it, also by redirects, and do not
+// extend it.
+func TestScopeIsThatOfTheSeeds(t *testing.T) {
+	for _, ignored := range []bool{false, true} {
+		var asked []string
+		r, _, err := made(t, func(w http.ResponseWriter, r *http.Request) {
+			asked = append(asked, r.URL.Path)
+			switch r.URL.Path {
+			case "/robots.txt":
+				http.Redirect(w, r, "/rules.txt", http.StatusMovedPermanently)
+			case "/rules.txt":
+				fmt.Fprint(w, "User-agent: *\nDisallow: /docs/private\n")
+			case "/sitemap.xml":
+				http.Redirect(w, r, "/map.xml", http.StatusMovedPermanently)
+			case "/map.xml":
+				fmt.Fprint(w, strings.Replace(urls(4, "/docs/%d"), "<urlset>", "<urlset><url><loc>/shop/1</loc></url>", 1))
+			default:
+				fmt.Fprint(w, page("", "/", "/shop", "/docs/a"))
+			}
+		}, func(cfg *plan.Config) {
+			cfg.Seeds, cfg.Options.Scope.Mode, cfg.Options.Politeness.IgnoreRobots = []string{"http://a.test/docs/"}, "prefix", ignored
+		})
+		require.NoError(t, err)
+		require.Equal(t, 4, r.Hosts[0].Sitemaps[0].InScope)
+		require.Equal(t, 5, r.Hosts[0].Sitemaps[0].URLs)
+		require.Len(t, r.Scope.Out, 1)
+		require.Equal(t, "other_prefix", r.Scope.Out[0].Reason)
+		require.Equal(t, 2, r.Scope.Out[0].Links)
+		if !ignored {
+			require.Equal(t, 1, r.Hosts[0].Robots.Rules)
+		}
+		require.Contains(t, asked, "/docs/a")
+		require.NotContains(t, asked, "/")
+		require.NotContains(t, asked, "/shop")
+		require.NotContains(t, asked, "/shop/1")
+	}
+}
+
+// The seeds, and where they redirect, are requested before what sitemaps list and pages link to.
+func TestSeedsComeFirst(t *testing.T) {
+	r, _, err := made(t, func(w http.ResponseWriter, r *http.Request) {
+		switch path := r.URL.Path; {
+		case path == "/robots.txt":
+			http.NotFound(w, r)
+		case path == "/sitemap.xml":
+			fmt.Fprint(w, urls(100, "/%d/x"))
+		case path == "/area":
+			http.Redirect(w, r, "/login", http.StatusFound)
+		case path == "/login" || path == "/app":
+			handbook(w, r)
+		default:
+			fmt.Fprint(w, page("", path+"/1/y", path+"/2/y", path+"/3/y"))
+		}
+	}, func(cfg *plan.Config) {
+		cfg.Seeds = []string{"http://a.test/", "http://a.test/more", "http://a.test/app", "http://a.test/area"}
+	})
+	require.NoError(t, err)
+	notes := map[string][]string{}
+	for _, p := range r.Pages {
+		notes[strings.TrimPrefix(p.URL, "http://a.test")] = p.Notes
+	}
+	require.Contains(t, notes, "/more")
+	require.Equal(t, []string{plan.NoteScripts}, notes["/app"])
+	require.Equal(t, []string{plan.NoteLogin}, notes["/login"])
+	require.EqualValues(t, 100, r.Hosts[0].Size.URLs)
 }
 
 // A server sees no more requests than the plan says, also over connections.

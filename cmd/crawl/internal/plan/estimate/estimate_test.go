@@ -84,17 +84,21 @@ func TestSize(t *testing.T) {
 			listed[link] = true
 		}
 	}
+	var text string
 	size := func(h *estimate.Host) estimate.Host {
 		r := &estimate.Report{Hosts: []*estimate.Host{h}}
 		r.Estimate(estimate.Facts{Options: &crawl.Options{}, Links: links, Listed: listed})
 		var b bytes.Buffer
 		require.NoError(t, r.Write(&b, 80))
+		text = strings.Join(strings.Fields(b.String()), " ")
 		return *h
 	}
 	whole := size(listing(1000, ""))
 	require.EqualValues(t, 1000, whole.Size.URLs)
 	require.EqualValues(t, 2000, whole.Size.Most, "half of the links that were seen are in no sitemap")
 	require.False(t, whole.Size.Estimated)
+	require.Contains(t, text, "link to 40 URLs in scope, of which the sitemaps list 20: if they list that share of all pages, there are some 2,000 ")
+	require.Contains(t, text, "the crawl begins with 1/s and goes up")
 
 	h := listing(1000, "")
 	h.Robots.Sitemaps = 7
