@@ -402,14 +402,14 @@ func TestScopeIsThatOfTheSeeds(t *testing.T) {
 // The seeds, and where they redirect, are requested before what sitemaps list and pages link to.
 func TestSeedsComeFirst(t *testing.T) {
 	r, _, err := made(t, func(w http.ResponseWriter, r *http.Request) {
-		switch path := r.URL.Path; {
-		case path == "/robots.txt":
+		switch path := r.URL.Path; path {
+		case "/robots.txt":
 			http.NotFound(w, r)
-		case path == "/sitemap.xml":
+		case "/sitemap.xml":
 			fmt.Fprint(w, urls(100, "/%d/x"))
-		case path == "/area":
+		case "/area":
 			http.Redirect(w, r, "/login", http.StatusFound)
-		case path == "/login" || path == "/app":
+		case "/login", "/app":
 			handbook(w, r)
 		default:
 			fmt.Fprint(w, page("", path+"/1/y", path+"/2/y", path+"/3/y"))
