@@ -42,7 +42,7 @@ func (c checker) warnRecord() {
 		what = append(what, "fields")
 	}
 	for _, part := range []string{"text", "main-text", "markdown", "metadata", "body"} {
-		if o.Has(part) && !(part == "markdown" && spec.Format == sink.Markdown) {
+		if o.Has(part) && (part != "markdown" || spec.Format != sink.Markdown) {
 			what = append(what, part)
 		}
 	}
