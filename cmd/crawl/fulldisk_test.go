@@ -58,6 +58,12 @@ run() { code=0; "$@" >"$LOG" 2>&1 </dev/null || code=$?; printf '\n== %d\n' $cod
 	return all
 }
 
+// before returns what stands in front of the detail of an error.
+func before(said, detail string) string {
+	head, _, _ := strings.Cut(said, detail)
+	return head
+}
+
 // wholeRecords returns how many records are safe, according to the message of a failed write.
 func wholeRecords(t *testing.T, said string) int {
 	t.Helper()
@@ -79,6 +85,7 @@ func TestFullDiskWithoutState(t *testing.T) {
 				disk, name, strings.Join(site.seeds, " "), saved))
 			require.Equal(t, cli.CodeIO, got[0].code, got[0].out)
 			require.Contains(t, got[0].out, "; free some room there, then begin anew with --overwrite (a crawl with --state DIR goes on where it was)\n")
+			require.Contains(t, before(got[0].out, "write "), "The disk of "+disk+" is full: make room, then begin anew with --overwrite\n")
 			n := wholeRecords(t, got[0].out)
 			text, err := os.ReadFile(saved)
 			require.NoError(t, err)
@@ -113,6 +120,7 @@ run crawl resume %[3]s -q
 cp %[1]s/%[2]s %[5]s`, disk, name, state, strings.Join(site.seeds, " "), saved))
 			require.Equal(t, cli.CodeIO, got[0].code, got[0].out)
 			wholeRecords(t, got[0].out)
+			require.Contains(t, before(got[0].out, "write "), "The disk of "+disk+" is full: make room, then crawl resume "+state+"\n")
 			require.Contains(t, got[0].out, "; free some room there, then go on with 'crawl resume "+state+"'\n")
 			require.Equal(t, cli.CodeDone, got[1].code, got[1].out)
 			text, err := os.ReadFile(saved)
@@ -141,7 +149,7 @@ func TestFullDisk(t *testing.T) {
 		dir, strings.Join(k.first(site.seeds), " "), strings.Join(k.resume(), " "), copied))
 	require.Equal(t, cli.CodeIO, got[0].code, got[0].out)
 	// The state, the records or the archives may be the first to fail.
-	require.Regexp(t, "there is no room|no space left on device", got[0].out)
+	require.Regexp(t, "(?s)The disk of \\S+ is full: make room, then crawl resume .*(disk is full|no space left on device)", got[0].out)
 	require.Equal(t, cli.CodeDone, got[1].code, got[1].out)
 	site.requireRecords(t, keptIn(copied, 0))
 }

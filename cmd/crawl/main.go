@@ -68,6 +68,13 @@ func run(ctx context.Context, args []string, s cli.Streams) int {
 	cmd.SetIn(s.In)
 	cmd.SetOut(s.Out)
 	cmd.SetErr(s.Err)
+	if named, rest, err := cmd.Find(args); err == nil {
+		if err := flags.CheckSwallowed(named, rest); err != nil {
+			_, name, _ := strings.Cut(named.CommandPath(), " ")
+			cli.Complain(s.Err, err, name)
+			return cli.CodeOf(err)
+		}
+	}
 	var unshown error // of help that a flag requests; cobra has no error for it
 	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { unshown = flags.Show(s.Out, cmd) })
 	ran, err := cmd.ExecuteContextC(ctx)

@@ -54,9 +54,12 @@ type Config struct {
 	Kept     *State         // nil: New makes a state if the settings name a directory
 	Shared   *polite.Shared // nil: the crawl has a limiter of its own, according to its settings
 	Join     bool
-	Began    time.Time
-	Version  string
-	Log      *slog.Logger // nil: nothing is logged
+
+	Unattended bool // nobody can unblock hosts: see [pipeline.Config]
+
+	Began   time.Time
+	Version string
+	Log     *slog.Logger // nil: nothing is logged
 
 	// Dial, if set, makes connections in place of the network, for tests in memory. The addresses that it connects to
 	// are not checked.

@@ -101,7 +101,7 @@ func (c *Crawler) pipelineConfig() (pipeline.Config, error) {
 		}},
 		Concurrency: s.Concurrency, MaxOut: maxInFlight(s.Concurrency, fetch.OpenFiles()), PerHost: s.PerHostMax,
 		MaxPages: int(s.MaxPages), MaxPagesPerHost: int(s.MaxPagesPerHost),
-		MaxTime: s.MaxTime, Grace: s.Grace, MaxBlocked: s.MaxBlocked, MaxRetryAfter: s.RateLimit.MaxRetryAfter,
+		MaxTime: s.MaxTime, Grace: s.Grace, MaxBlocked: s.MaxBlocked, Unattended: c.cfg.Unattended, MaxRetryAfter: s.RateLimit.MaxRetryAfter,
 		MaxURLs: s.Frontier.MaxURLs, MaxHosts: s.Frontier.MaxHosts(),
 		Retries: s.RateLimit.RetryMaxAttempts,
 		Backoff: backoff.Policy{Base: s.RateLimit.RetryBaseDelay, Max: s.RateLimit.RetryMaxDelay},

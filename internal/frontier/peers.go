@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -81,13 +82,16 @@ func (a *Alone) Unvisited() string {
 	return a.unruled
 }
 
-const allExcluded = "only hosts are left that the operator has blocked"
+// AllExcluded begins the reason of an end at which all hosts with work are excluded. Names of hosts follow it.
+const AllExcluded = "only hosts are left that the operator has blocked"
+
+const maxNamed = 3 // hosts that a reason names
 
 // Refusal says in words which hosts refuse, and until when. For the host with the most URLs left it names the last
 // responses, if they were the reason that it is blocked.
 func (f *Frontier) Refusal(b *Blockage, now time.Time) string {
 	if b.Excluded {
-		return allExcluded
+		return AllExcluded + f.namesOfExcluded(now)
 	}
 	trouble := ""
 	for _, h := range f.Hosts(now, 1) {
@@ -99,6 +103,23 @@ func (f *Frontier) Refusal(b *Blockage, now time.Time) string {
 		}
 	}
 	return fmt.Sprintf("%sthe first may be asked again at %s", trouble, moment(now, b.Until))
+}
+
+// namesOfExcluded returns a colon and the excluded hosts with the most URLs left; "" if none is in memory.
+func (f *Frontier) namesOfExcluded(now time.Time) string {
+	var names []string
+	for _, h := range f.Hosts(now, maxNamed+1) {
+		if h.Excluded && h.Queued > 0 {
+			names = append(names, h.Host)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	if len(names) > maxNamed {
+		names[maxNamed] = "…"
+	}
+	return ": " + strings.Join(names, ", ")
 }
 
 // moment formats an instant for people: the time of day, preceded by the date if that is not today. A quota may last

@@ -167,6 +167,9 @@ type Config struct {
 	// that it will respond, within this time of the last response. Zero ends the crawl as soon as only such hosts
 	// remain.
 	MaxBlocked time.Duration
+	// Unattended means that nobody can unblock hosts, so that the crawl ends at once when only those are left that an
+	// operator has blocked.
+	Unattended bool
 	// MaxRetryAfter bounds the Retry-After of a redirect, for which its target waits. Zero means 1h. The Limiter bounds
 	// the Retry-After of hosts.
 	MaxRetryAfter time.Duration

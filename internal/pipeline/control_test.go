@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -173,21 +174,24 @@ func TestBlock(t *testing.T) {
 }
 
 // A crawl of which only blocked hosts are left ends after MaxBlocked, and no later; with
-// MaxBlocked of zero at once. One that was blocked before it began is not asked at all.
+// MaxBlocked of zero at once, and also if nobody can unblock them. One that was blocked before it began is not asked at all.
 func TestOnlyBlockedHostsLeft(t *testing.T) {
-	for _, wait := range []time.Duration{0, 5 * time.Minute} {
-		t.Run(wait.String(), bubble(func(t *testing.T) {
+	for _, tc := range []struct {
+		most, wait time.Duration
+		unattended bool
+	}{{0, 0, false}, {5 * time.Minute, 5 * time.Minute, false}, {5 * time.Minute, 0, true}} {
+		t.Run(fmt.Sprint(tc), bubble(func(t *testing.T) {
 			w, v := steerable(t, 5, "a.test", "b.test")
 			w.Scope.AddSeed(parse(t, "http://b.test/"))
-			w.MaxBlocked, w.Blocked = wait, []string{"a.test"}
+			w.MaxBlocked, w.Unattended, w.Blocked = tc.most, tc.unattended, []string{"a.test"}
 			begun := time.Now()
 			p := w.finish(t, EndBlocked, "http://a.test/", "http://b.test/")
 			_, reason := p.End()
-			require.Equal(t, "only hosts are left that the operator has blocked", reason)
+			require.Equal(t, "only hosts are left that the operator has blocked: a.test", reason)
 			require.Zero(t, v.of("a.test"))
 			require.Equal(t, 5, v.of("b.test"))
 			require.EqualValues(t, 1, p.discovery.frontier.Counts().Queued)
-			require.InDelta(t, (4*time.Second + wait).Seconds(), time.Since(begun).Seconds(), 1)
+			require.InDelta(t, (4*time.Second + tc.wait).Seconds(), time.Since(begun).Seconds(), 1)
 		}))
 	}
 }

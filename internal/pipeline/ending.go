@@ -161,6 +161,9 @@ func (d *discovery) blocked(now time.Time) (ended bool) {
 		d.blockedSince = now
 	}
 	d.idleness = frontier.Idleness{Blockage: b, Since: d.blockedSince, Patience: d.p.cfg.MaxBlocked}
+	if b.Excluded && d.p.cfg.Unattended {
+		d.idleness.Patience = 0
+	}
 	if b.Whole {
 		d.idleness.Reason = d.frontier.Refusal(&b, now)
 	}

@@ -98,7 +98,7 @@ func (s *stats) record(rec *record.Record, unindexed bool) {
 	add(&s.n.Pages, page)
 	add(&s.n.Errors, failed)
 	s.n.Bytes += rec.Bytes
-	if rec.Change != "" {
+	if rec.Change != "" && rec.Kind != frontier.Sitemap.String() && rec.Kind != frontier.Robots.String() { // as in 'crawl report'
 		s.n.Changes[rec.Change]++
 	}
 }
@@ -164,7 +164,7 @@ type Snapshot struct {
 	Duplicates *neardup.Totals `json:"duplicates,omitempty"`
 
 	Round   int              `json:"round,omitempty"`   // the round of the crawl; zero for the first
-	Changes map[string]int64 `json:"changes,omitempty"` // records by how the page differs from earlier rounds
+	Changes map[string]int64 `json:"changes,omitempty"` // records of pages by how they differ from earlier rounds
 
 	Workers  Workers                   `json:"workers"`
 	Frontier frontier.Counts           `json:"frontier"`

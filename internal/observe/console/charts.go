@@ -79,7 +79,7 @@ func chartsOf(ms []crawlSample, now time.Time, span string) []dashboard.Chart {
 		d.chart("flight", "Requests in flight", "requests",
 			d.gauge("in flight", "a", func(m *sample) float64 { return float64(m.inFlight) }),
 			d.gauge("waiting for a permit", "b", func(m *sample) float64 { return float64(m.waiting) })),
-		d.chart("circuits", "Paused hosts", "hosts",
+		d.chart("circuits", "Hosts not asked for now", "hosts",
 			d.gauge("open circuit", "a", func(m *sample) float64 { return float64(m.open) }),
 			d.gauge("half-open circuit", "b", func(m *sample) float64 { return float64(m.half) })),
 	}

@@ -207,7 +207,7 @@ func writeJSON(w http.ResponseWriter, status int, value any) {
 }
 
 func notFound(w http.ResponseWriter, _ *http.Request) {
-	refuse(w, http.StatusNotFound, "there is no such thing; see /api/snapshot, /api/hosts/HOST, /api/events, /metrics, /healthz and /readyz")
+	refuse(w, http.StatusNotFound, "there is no such thing; see /api/snapshot, /api/hosts/HOST, /api/events, /metrics, /healthz, /readyz and /api/controls; POST the orders /api/pause, resume, stop, checkpoint, seeds and scope, and /api/hosts/HOST/block, unblock and ceiling")
 }
 
 // plainProblems turns the mux's own errors into problem documents.

@@ -53,6 +53,10 @@ func TestPages(t *testing.T) {
 	require.Contains(t, page, `href="/hosts/a.test"`, "an error leads to its host")
 	require.NotContains(t, page, "<script>", "of which only src is ours")
 	require.NotContains(t, page, "Log out")
+	for _, words := range []string{"Stop refreshing", "Hosts not asked for now", "noted from the first look at this page on"} {
+		require.Contains(t, page, words)
+	}
+	require.Contains(t, g.ask("GET", "/api", "").Body.String(), "/api/hosts/HOST/block")
 
 	require.Contains(t, g.ask("GET", "/?q=H11&sort=host&page=77", "").Body.String(), "1 to 10 of 10 that match, of 120")
 	w = g.ask("GET", "/hosts/a.test", "")

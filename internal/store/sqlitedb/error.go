@@ -29,11 +29,15 @@ func (e *Error) Error() string {
 	return s
 }
 
+// Unwrap returns the error of the system; ENOSPC for a full disk of which SQLite has kept none.
 func (e *Error) Unwrap() error {
-	if e.Errno == 0 {
-		return nil
+	switch {
+	case e.Errno != 0:
+		return e.Errno
+	case e.Code.primary() == codeFull:
+		return syscall.ENOSPC
 	}
-	return e.Errno
+	return nil
 }
 
 // Damage returns an error about a file whose content is impossible although SQLite could read it. what says what was

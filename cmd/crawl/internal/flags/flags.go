@@ -58,6 +58,33 @@ func AddAll(cmd *cobra.Command, hide bool) *Settings {
 	return s
 }
 
+// CheckSwallowed returns an error if a flag of args has another flag of cmd as its value, as --warc has in
+// "--warc -o a.jsonl". Such a value can be given behind "=".
+func CheckSwallowed(cmd *cobra.Command, args []string) error {
+	set := cmd.Flags()
+	for i := 0; i+1 < len(args) && args[i] != "--"; i++ {
+		f := flagOf(set, args[i])
+		if f == nil || f.NoOptDefVal != "" {
+			continue // it has no value of its own
+		}
+		if i++; flagOf(set, strings.SplitN(args[i], "=", 2)[0]) != nil {
+			return cli.Usagef("--%[1]s needs a %[2]s, and was followed by the flag %[3]s; a value of that name is --%[1]s=%[3]s", f.Name, valueName(f), args[i])
+		}
+	}
+	return nil
+}
+
+// flagOf returns the flag that arg spells in full, without a value; nil if there is none.
+func flagOf(set *pflag.FlagSet, arg string) *pflag.Flag {
+	if name, long := strings.CutPrefix(arg, "--"); long {
+		return set.Lookup(name)
+	}
+	if name, short := strings.CutPrefix(arg, "-"); short && len(name) == 1 {
+		return set.ShorthandLookup(name)
+	}
+	return nil
+}
+
 // complete has a shell complete the words of a choice, or the names of files or directories if the flag takes one;
 // otherwise nothing.
 func complete(cmd *cobra.Command, f config.Flag) {

@@ -3,8 +3,10 @@ package flags
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/config"
@@ -35,6 +37,32 @@ func TestLoadAgain(t *testing.T) {
 	loaded, err := again(&Settings{File: write("{}")}, nil)
 	require.NoError(t, err)
 	require.InDelta(t, 10, loaded.Config.RateLimit.MaxRPS, 0)
+}
+
+// A flag is no value of the flag before it, unless it stands behind "="; a file is no host.
+func TestSwallowedFlagsAndFiles(t *testing.T) {
+	cmd := &cobra.Command{Use: "crawl"}
+	AddAll(cmd, false)
+	warc := "--warc needs a DIR, and was followed by the flag -o; a value of that name is --warc=-o"
+	for _, tc := range []struct{ args, want string }{
+		{"--warc -o a.jsonl http://a.test", warc},
+		{"-q --warc -o", warc},
+		{"-o --rate=5 a", "--output needs a FILE, and was followed by the flag --rate=5; a value of that name is --output=--rate=5"},
+		{"--warc=-o -o - --rate -1 --exclude -not-a-flag -q -o", ""},
+		{"-- --warc -o", ""},
+		{"--resume --warc", ""},
+	} {
+		err := CheckSwallowed(cmd, strings.Fields(tc.args))
+		if tc.want == "" {
+			require.NoError(t, err, tc.args)
+		} else {
+			require.EqualError(t, err, tc.want, tc.args)
+		}
+	}
+	for _, arg := range []string{"a.jsonl", "pages.csv", "x.warc", "x.json", "x.xml", "README.md", "x.txt"} {
+		require.ErrorContains(t, CheckSeeds(cmd, []string{arg}), arg+" is no URL: an output goes to -o")
+	}
+	require.NoError(t, CheckSeeds(cmd, []string{"www.point.md", "a.test", "http://a.jsonl", "a.test/x.json", "localhost"}))
 }
 
 func again(s *Settings, env []string) (*config.Loaded, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -285,10 +286,16 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return cli.Usage(err)
 }
 
+// fileEndings are endings of files that a crawl reads or writes. Of these .md is a top-level domain, too.
+var fileEndings = []string{".jsonl", ".csv", ".warc", ".json", ".xml", ".md", ".txt"}
+
 // CheckSeeds returns an error for an argument that looks like a mistyped command, before it is taken for the name of a
-// host.
+// host, and for one that looks like a file.
 func CheckSeeds(cmd *cobra.Command, args []string) error {
 	for _, a := range args {
+		if slices.Contains(fileEndings, path.Ext(a)) && !strings.ContainsAny(a, ":/?") && !strings.Contains(strings.TrimSuffix(a, path.Ext(a)), ".") {
+			return cli.Usagef("%s is no URL: an output goes to -o, and --input-file reads a file of seeds; a host of that name is https://%[1]s/", a)
+		}
 		if !strings.ContainsAny(a, ".:/") && a != "localhost" {
 			return cli.Usagef("%q is neither a URL nor a command%s", a, cli.Meant(NearestCommand(cmd, a)))
 		}

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/assembly/watch"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -222,6 +224,7 @@ func (j *Job) onEvent() func(ratelimit.Event) {
 func (j *Job) crawl(ctx context.Context) error {
 	cfg := assembly.Config{
 		Settings: *j.Settings, OnEvent: j.onEvent(), Version: cli.Version(), Log: j.log, Read: j.read, Kept: j.state, Join: j.Join, Began: j.began,
+		Unattended: j.console == nil && !j.Settings.Fleet.Shared(), // in a fleet, another process may have a console
 	}
 	switch {
 	case j.Settings.Output.Format == string(sink.WARC):
@@ -253,11 +256,13 @@ func (j *Job) crawl(ctx context.Context) error {
 	if e := j.closeSinks(); err == nil { // the first error is the cause
 		err = e
 	}
-	err = errors.Join(j.explain(err, final.State), j.stats.write(), j.stats.close(), j.in.close())
+	cause := err
+	err = errors.Join(j.explain(err, &final), j.stats.write(), j.stats.close(), j.in.close())
 	j.events.close()
 	// After a broken pipe nobody reads a report any more. After an error before the first request there is nothing to
 	// report.
 	if !errors.Is(err, syscall.EPIPE) && (err == nil || final.Requests > 0) {
+		j.sayFull(cause)
 		err = errors.Join(err, j.tell(&final))
 	}
 	if err == nil {
@@ -364,7 +369,7 @@ func (j *Job) reloader(c *assembly.Crawler) func() {
 }
 
 // explain adds to the error of a crawl what a person can do about it.
-func (j *Job) explain(err error, end pipeline.End) error {
+func (j *Job) explain(err error, final *pipeline.Snapshot) error {
 	if cli.Has[*assembly.StateError](err) {
 		return fmt.Errorf("%w: when that is mended, go on with '%s'", err, j.goOn(pipeline.EndFailed, ""))
 	}
@@ -387,12 +392,32 @@ func (j *Job) explain(err error, end pipeline.End) error {
 			err = fmt.Errorf("%w: the proxy failed, and the site was not asked; look at --proxy and the variables HTTP_PROXY and HTTPS_PROXY", err)
 		}
 		return fmt.Errorf("%w%s", err, j.out.failures())
-	case end == pipeline.EndUnruled:
+	case final.State == pipeline.EndUnruled:
 		return fmt.Errorf("%w; its pages are not asked for without it: try again later, or give --no-robots for a site of your own", err)
+	case errors.Is(err, assembly.ErrBlocked) && j.state != nil && allBlocked(final.Reason):
+		return fmt.Errorf("%w; to visit them: %s, and unblock them at http://127.0.0.1:%s/", err, j.goOn(final.State, final.Reason), freePort)
 	case errors.Is(err, assembly.ErrBlocked):
 		return fmt.Errorf("%w; max_blocked says how long to wait for them", err)
 	}
 	return err
+}
+
+// sayFull says in front of the report that a disk is full; the error behind it has the details.
+func (j *Job) sayFull(err error) {
+	if !cli.DiskFull(err) || j.Settings.Log.Format == "json" {
+		return
+	}
+	dir := "the output"
+	if e, ok := errors.AsType[*assembly.StateError](err); ok {
+		dir = e.Dir
+	} else if e, ok := errors.AsType[*sink.WriteError](err); ok && e.Path != "" && e.Path != sink.Stdout {
+		dir = filepath.Dir(e.Path)
+	}
+	next := j.goOn(pipeline.EndFailed, "")
+	if next == "" {
+		next = "begin anew with --overwrite"
+	}
+	cli.Say(j.term, "%s", cli.Clean(fmt.Sprintf("The disk of %s is full: make room, then %s\n", dir, next)))
 }
 
 // afterMending says how to go on once the cause of err is mended.
@@ -430,6 +455,12 @@ func (j *Job) ended(final *pipeline.Snapshot) error {
 	}
 	return fmt.Errorf("%w%s", cli.ErrNothing, j.out.failures())
 }
+
+// freePort is the port that messages suggest for --listen.
+const freePort = "8091"
+
+// allBlocked reports whether a crawl ended because the operator has blocked all hosts that are left.
+func allBlocked(reason string) bool { return strings.HasPrefix(reason, frontier.AllExcluded) }
 
 // enoughPages reports whether max_pages ended the crawl.
 func enoughPages(end pipeline.End, reason string) bool {

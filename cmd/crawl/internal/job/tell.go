@@ -219,14 +219,17 @@ func (j *Job) markdown() string {
 }
 
 // goOn returns the command that resumes a crawl, or "" if the crawl is not kept or is done. If max_pages ended it, the
-// command asks for another number.
+// command asks for another number; if only blocked hosts are left, it opens the console, which can unblock them.
 func (j *Job) goOn(end pipeline.End, reason string) string {
 	if j.state == nil || end == pipeline.EndNone || end == pipeline.EndDone {
 		return ""
 	}
 	command := "crawl resume " + cli.ShellWord(j.state.Dir())
-	if enoughPages(end, reason) {
+	switch {
+	case enoughPages(end, reason):
 		command += " --max-pages N"
+	case allBlocked(reason):
+		command += " --listen " + freePort
 	}
 	return command
 }

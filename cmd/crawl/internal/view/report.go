@@ -181,7 +181,7 @@ func (r *Report) facts() (l facts) {
 	l.add(r.Records != "", "records", "%s in %s%s", cli.Count(s.Records), r.Records, inAll)
 	l.add(r.Archive != "", "archives", "%s", r.Archive)
 	l.add(r.Kept != "", "state", "%s", r.Kept)
-	l.round(s)
+	l.round(s, r.Closer)
 	l.add(r.Events != "", "events", "%s", r.Events)
 	l.requests(s)
 	l.counts("links not followed", s.OutOfScope)
@@ -202,8 +202,8 @@ func (r *Report) facts() (l facts) {
 	return l
 }
 
-// round adds how the pages of a later round differ from those of the round before.
-func (l *facts) round(s *pipeline.Snapshot) {
+// round adds how the pages of a later round differ from those of the round before, and the command that lists them.
+func (l *facts) round(s *pipeline.Snapshot, closer string) {
 	var parts []string
 	for _, change := range []frontier.Change{frontier.Appeared, frontier.Changed, frontier.Gone, frontier.Unchanged} {
 		if n := s.Changes[string(change)]; n > 0 {
@@ -211,6 +211,9 @@ func (l *facts) round(s *pipeline.Snapshot) {
 		}
 	}
 	text := cmp.Or(strings.Join(parts, ", "), "nothing is known to have changed")
+	if closer != "" && (len(parts) > 1 || len(parts) == 1 && s.Changes[string(frontier.Unchanged)] == 0) {
+		text += "; which: " + closer
+	}
 	l.add(s.Round != 0, fmt.Sprintf("round %d", s.Round), "%s", text)
 }
 

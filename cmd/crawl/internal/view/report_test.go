@@ -64,19 +64,29 @@ func TestFacts(t *testing.T) {
 		"requests: 2 for robots.txt and sitemaps (1 network, 1 ok)\n": {
 			Outcomes: map[string]int64{"ok": 1, "network": 1}, Helpers: map[string]int64{"ok": 1, "network": 1},
 		},
-		"requests: 7 for robots.txt and sitemaps (7 ok)\n":              {Helpers: map[string]int64{"ok": 7}}, // of an edited file
-		"round 2: nothing is known to have changed\n":                   {Round: 2, Duplicates: &neardup.Totals{}},
-		"repeated pages: 2 (2 near)\n: 2 repetitions: http://b.test/\n": {Duplicates: &neardup.Totals{Near: 2, Clusters: clusters[1:2]}},
+		"requests: 7 for robots.txt and sitemaps (7 ok)\n":                                        {Helpers: map[string]int64{"ok": 7}}, // of an edited file
+		"see details with: crawl report kept\nround 2: 1 new, 2 gone; which: crawl report kept\n": {Round: 2, Changes: map[string]int64{"new": 1, "gone": 2}},
+		"see details with: crawl report kept\nround 2: 3 unchanged\n":                             {Round: 2, Changes: map[string]int64{"unchanged": 3}},
+		"round 2: nothing is known to have changed\n":                                             {Round: 2, Duplicates: &neardup.Totals{}},
+		"repeated pages: 2 (2 near)\n: 2 repetitions: http://b.test/\n":                           {Duplicates: &neardup.Totals{Near: 2, Clusters: clusters[1:2]}},
 		"repeated pages: 11 (7 near, 4 exact)\n: 7 repetitions: http://a.test/\n: 2 repetitions: http://b.test/\n: 1 repetition: http://c.test/\n": {
 			Duplicates: &neardup.Totals{Exact: 4, Near: 7, Clusters: clusters},
 		},
 	} {
 		got := ""
-		for _, f := range (&Report{Snap: &s}).facts() {
+		for _, f := range (&Report{Snap: &s, Closer: closerOf(&s)}).facts() {
 			got += f.name + ": " + f.text + "\n"
 		}
 		require.Equal(t, want, got)
 	}
+}
+
+// closerOf returns a command for reports of rounds with known changes.
+func closerOf(s *pipeline.Snapshot) string {
+	if len(s.Changes) == 0 {
+		return ""
+	}
+	return "crawl report kept"
 }
 
 // Hosts that are paced as one are reported even if none of them has trouble by itself.

@@ -111,7 +111,7 @@ document.addEventListener("submit", async (event) => {
 
 byId("freeze").addEventListener("click", (event) => {
 	frozen = !frozen;
-	event.target.setAttribute("aria-pressed", String(frozen));
+	event.target.textContent = frozen ? "Refresh" : "Stop refreshing";
 	if (!frozen) look();
 });
 
