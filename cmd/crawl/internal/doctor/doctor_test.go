@@ -86,6 +86,10 @@ func TestSite(t *testing.T) {
 			_, _ = io.WriteString(w, `<form><input type="password"></form>`)
 		case "/app":
 			_, _ = io.WriteString(w, `<div id="root"></div><script src="x.js"></script>`)
+		case "/away":
+			http.Redirect(w, r, "/private/x", http.StatusFound)
+		case "/links":
+			_, _ = io.WriteString(w, "<p>"+strings.Repeat("text ", 100)+"<a href=/private/2>2</a>")
 		case "/limited":
 			w.Header().Set("Retry-After", "3")
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -101,6 +105,8 @@ func TestSite(t *testing.T) {
 		"/moved":   "robots.txt ok, network ok, page ok, page ok",
 		"/area":    "robots.txt ok, network ok, page ok, page ok, page note: --login FILE",
 		"/app":     "robots.txt ok, network ok, page ok, page note: --render auto",
+		"/away":    "robots.txt ok, network ok, page ok, page problem",
+		"/links":   "robots.txt ok, network ok, page ok",
 		"/limited": "robots.txt ok, page note",
 		"/refused": "robots.txt ok, network ok, page problem",
 		"/private": "robots.txt ok, page problem",

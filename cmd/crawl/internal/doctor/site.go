@@ -23,15 +23,16 @@ import (
 const (
 	siteTime = time.Minute      // bounds the look at a site
 	mostSkew = 60 * time.Second // difference of clocks that is worth a note
+
+	maxSkipped = 1000 // links of pages are skipped too
 )
 
 // visit is what a crawl of one page meets. Hooks write to it.
 type visit struct {
-	mu      sync.Mutex // guards what follows
-	robots  string     // the status of robots.txt; empty means that there was no answer
-	limited string     // how the host refused the page for now; empty means that it did not
-	skipped string     // why the page was not requested
-	class   string     // of what failed, or the reason of skipped
+	mu      sync.Mutex               // guards what follows
+	robots  string                   // the status of robots.txt; empty means that there was no answer
+	limited string                   // how the host refused the page for now; empty means that it did not
+	skipped map[string]crawl.Skipped // by URL, at most maxSkipped; the page that was asked for is under ""
 	clock   time.Duration
 	pages   []*crawl.Page // answers, redirects among them
 	stop    func()        // ends the crawl
@@ -42,11 +43,11 @@ type visit struct {
 // site requests robots.txt and one page, follows its redirects, and tells what it finds.
 func (cfg *Config) site(ctx context.Context, at string, tell func(Finding)) error {
 	o := cfg.Options
-	v := &visit{rendered: o.Render.Mode != "" && o.Render.Mode != "never"}
+	v := &visit{skipped: make(map[string]crawl.Skipped), rendered: o.Render.Mode != "" && o.Render.Mode != "never"}
 	o.StateDir, o.Fleet, o.Traces, o.Output, o.Politeness.Remember = "", crawl.FleetOptions{}, crawl.TracesOptions{}, crawl.OutputOptions{}, ""
 	o.Sinks, o.Render = []record.Sink{}, crawl.RenderOptions{}
 	o.MaxPages, o.MaxPagesPerHost, o.MaxTime = 0, 0, siteTime
-	o.OnResponse, o.OnError, o.OnSkip = v.response, v.error, v.skip
+	o.OnResponse, o.OnSkip = v.response, v.skip
 	o.OnPage = func(_ context.Context, p *crawl.Page) error {
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -85,18 +86,14 @@ func (v *visit) response(r *http.Response) error {
 	return nil
 }
 
-func (v *visit) error(f crawl.Failure) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if e, ok := errors.AsType[*crawl.PageError](f.Err); ok {
-		v.class = e.Class
-	}
-}
-
 func (v *visit) skip(s crawl.Skipped) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.skipped, v.class = s.Detail, s.Reason
+	if s.Referrer == "" {
+		v.skipped[""] = s
+	} else if len(v.skipped) < maxSkipped {
+		v.skipped[s.URL] = s
+	}
 }
 
 // advice has what to do about a class of failures.
@@ -122,7 +119,10 @@ func (v *visit) tell(at string, err error, tell func(Finding)) {
 		f := Finding{About: "page", State: OK, Text: fmt.Sprintf("%s: %s", p.URL, outcome(p))}
 		switch {
 		case p.Err != nil:
-			f.State, f.Advice = Problem, advice[v.class]
+			f.State, f.Advice = Problem, "try again later, and see whether a browser has the same trouble"
+			if e, ok := errors.AsType[*crawl.PageError](p.Err); ok {
+				f.Advice = cmp.Or(advice[e.Class], f.Advice)
+			}
 		case p.Status == http.StatusForbidden, p.Status == http.StatusUnauthorized:
 			f.State, f.Advice = Problem, "the host refuses this client: --auth or --login identify it, --contact says who asks"
 		case p.Status >= 400:
@@ -133,17 +133,22 @@ func (v *visit) tell(at string, err error, tell func(Finding)) {
 			v.notes(p, tell)
 		}
 	}
-	explain := "crawl explain " + cli.ShellWord(at) + " says by which rule"
-	switch {
+	last := "" // where the last answer leads
+	if n := len(v.pages); n > 0 {
+		last = v.pages[n-1].RedirectTo
+	}
+	missed := cmp.Or(last, at)
+	explain := "crawl explain " + cli.ShellWord(missed) + " says by which rule"
+	switch skipped, there := v.skipped[last]; {
 	case v.limited != "":
 		tell(Finding{"page", Note, v.limited, "the host limits or is overloaded: a crawl waits as it asks, and finds the rate that it tolerates"})
-	case len(v.pages) > 0:
-	case v.skipped != "":
-		tell(Finding{"page", Problem, at + " is not requested: " + v.skipped, cmp.Or(advice[v.class], explain)})
+	case len(v.pages) > 0 && last == "":
+	case there:
+		tell(Finding{"page", Problem, missed + " is not requested: " + skipped.Detail, cmp.Or(advice[skipped.Reason], explain)})
 	case err != nil:
-		tell(Finding{"page", Problem, at + ": " + err.Error(), explain})
+		tell(Finding{"page", Problem, missed + ": " + err.Error(), explain})
 	default:
-		tell(Finding{"page", Problem, fmt.Sprintf("%s: no answer within %v", at, siteTime), advice["timeout"]})
+		tell(Finding{"page", Problem, fmt.Sprintf("%s: no answer within %v", missed, siteTime), advice["timeout"]})
 	}
 	if v.clock.Abs() > mostSkew {
 		tell(Finding{"clock", Note, fmt.Sprintf("the host's clock differs by %v from that of this machine", v.clock), "set this machine's clock, unless the host's is wrong: certificates and caches depend on it"})
