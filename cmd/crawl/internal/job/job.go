@@ -8,6 +8,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -262,7 +263,9 @@ func (j *Job) crawl(ctx context.Context) error {
 	// After a broken pipe nobody reads a report any more. After an error before the first request there is nothing to
 	// report.
 	if !errors.Is(err, syscall.EPIPE) && (err == nil || final.Requests > 0) {
-		j.sayFull(cause)
+		if j.Settings.Log.Format != "json" {
+			cli.Say(j.term, "%s", onFullDisk(cause, j.goOn(pipeline.EndFailed, "")))
+		}
 		err = errors.Join(err, j.tell(&final))
 	}
 	if err == nil {
@@ -402,10 +405,11 @@ func (j *Job) explain(err error, final *pipeline.Snapshot) error {
 	return err
 }
 
-// sayFull says in front of the report that a disk is full; the error behind it has the details.
-func (j *Job) sayFull(err error) {
-	if !cli.DiskFull(err) || j.Settings.Log.Format == "json" {
-		return
+// onFullDisk says what is to be said in front of the report if err is that of a full disk; the error behind it has the
+// details. next is the command that goes on.
+func onFullDisk(err error, next string) string {
+	if !cli.DiskFull(err) {
+		return ""
 	}
 	dir := "the output"
 	if e, ok := errors.AsType[*assembly.StateError](err); ok {
@@ -413,11 +417,7 @@ func (j *Job) sayFull(err error) {
 	} else if e, ok := errors.AsType[*sink.WriteError](err); ok && e.Path != "" && e.Path != sink.Stdout {
 		dir = filepath.Dir(e.Path)
 	}
-	next := j.goOn(pipeline.EndFailed, "")
-	if next == "" {
-		next = "begin anew with --overwrite"
-	}
-	cli.Say(j.term, "%s", cli.Clean(fmt.Sprintf("The disk of %s is full: make room, then %s\n", dir, next)))
+	return cli.Clean(fmt.Sprintf("The disk of %s is full: make room, then %s\n", dir, cmp.Or(next, "begin anew with --overwrite")))
 }
 
 // afterMending says how to go on once the cause of err is mended.

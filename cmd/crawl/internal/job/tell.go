@@ -17,6 +17,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/view"
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -33,7 +34,7 @@ func (j *Job) liveView(c *assembly.Crawler, interrupt func()) *view.Live {
 	case !ok || !cli.IsTerminal(out) || !j.term.Live() || cli.LookupEnv(j.Env, "TERM") == "",
 		j.Settings.Log.Progress != "auto" || j.Settings.Log.Quiet() || j.Settings.Log.Format != "text",
 		j.level.Level() < slog.LevelInfo, // debug messages are there to be read
-		j.linesShown():
+		linesShown(j.Settings, j.Streams.Out):
 		return nil
 	}
 	l := &view.Live{
@@ -56,14 +57,14 @@ func (j *Job) liveView(c *assembly.Crawler, interrupt func()) *view.Live {
 
 // linesShown reports whether records, snapshots or events may appear on the screen that shows the messages. They do on
 // standard error, and on standard output unless it is a file or the null device; behind a pipe there may be a pager.
-func (j *Job) linesShown() bool {
-	if j.Settings.Output.Events == sink.Stdout {
+func linesShown(settings *config.Config, out io.Writer) bool {
+	if settings.Output.Events == sink.Stdout {
 		return true
 	}
-	if j.Settings.Output.Path != sink.Stdout && j.Settings.Stats.Path != sink.Stdout {
+	if settings.Output.Path != sink.Stdout && settings.Stats.Path != sink.Stdout {
 		return false
 	}
-	f, ok := j.Streams.Out.(*os.File)
+	f, ok := out.(*os.File)
 	if !ok {
 		return true
 	}
