@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,9 +146,9 @@ func TestDebtsOutliveAnotherOutage(t *testing.T) {
 		}
 		require.NoError(t, a.Remove(t.Context(), "cid"))
 		repo.mu.Lock()
-		asked := 0
+		var asked atomic.Int32
 		repo.fail = func(context.Context) error { // it answers one question, and takes one charge
-			if asked++; asked > 2 {
+			if asked.Add(1) > 2 {
 				return errDown
 			}
 			return nil
