@@ -164,8 +164,8 @@ func hostsCommand(s cli.Streams) *cobra.Command {
 		if err != nil {
 			return cli.IO(noHosts(args[0], err))
 		}
-		if damage.Lines > 0 {
-			cli.Say(s.Err, "crawl: %s of %s: the first is line %d: %s\n", cli.Plural(damage.Lines, "damaged line"), args[0], damage.First, cli.Clean(damage.Err.Error()))
+		if damage.Rows > 0 {
+			cli.Say(s.Err, "crawl: %s of %s: the first is number %d: %s\n", cli.Plural(damage.Rows, "damaged row"), args[0], damage.First, cli.Clean(damage.Err.Error()))
 		}
 		var b strings.Builder
 		if len(known) == 0 {
@@ -195,7 +195,7 @@ func loadHosts(path string) ([]ratelimit.HostMemory, memory.Damage, error) {
 // to name a file that does not exist yet, which does not help here.
 func noHosts(path string, err error) error {
 	kind := cmp.Or(cli.FileKind(path), "it is none of this program's files")
-	if format, ok := errors.AsType[*memory.FormatError](err); !ok || format.Version != 0 || kind == cli.HostsKind {
+	if format, ok := errors.AsType[*memory.FormatError](err); !ok || format.Version != 0 {
 		return err
 	}
 	return fmt.Errorf("%s has nothing that was learned of hosts: %s; give one that 'crawl --remember FILE' has written", path, kind)

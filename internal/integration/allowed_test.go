@@ -319,7 +319,7 @@ func TestRoundsOpenWhatNamesWereWhenTheyBegan(t *testing.T) {
 	}
 }
 
-// A state of an older version does not know what its seeds have opened: they open nothing, and the
+// A state that does not say what its seeds have opened: they open nothing, and the
 // records name the flag.
 func TestStatesWithoutOpenings(t *testing.T) {
 	const at = "127.0.24.1"

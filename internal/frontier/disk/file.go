@@ -24,7 +24,7 @@ type file struct {
 	rates *memory.Table
 }
 
-// openFile opens the database, makes or migrates its tables, and prepares the statements.
+// openFile opens the database, makes its tables, and prepares the statements.
 func openFile(path string, cfg *Config) (*file, error) {
 	db, err := sqlitedb.Open(path, sqlitedb.Config{CacheBytes: cacheBytes, Accept: checkOwner})
 	if err != nil {
@@ -43,7 +43,7 @@ func (f *file) setUp(cfg *Config) error {
 	if err := f.checkMode(cfg.Mode); err != nil {
 		return err
 	}
-	if err := migrate(f.db, cfg.Program); err != nil {
+	if err := makeTables(f.db, cfg.Program); err != nil {
 		return err
 	}
 	if err := f.prepare(); err != nil {
@@ -85,7 +85,7 @@ func (f *file) checkMode(mode Mode) error {
 	return nil
 }
 
-// prepare prepares the statements. It must run after migrate, as statements need their tables.
+// prepare prepares the statements. It must run after makeTables, as statements need their tables.
 func (f *file) prepare() (err error) {
 	for _, q := range f.queries() {
 		if *q.stmt, err = f.db.Prepare(q.sql); err != nil {

@@ -10,8 +10,8 @@ import (
 // applicationID marks our database files: "TrLt".
 const applicationID = 0x54724c74
 
-// version is the version of the schema, and oldest the oldest version that can be migrated to it.
-const version, oldest = 8, 5
+// version is the version of the schema. States of any other are refused.
+const version = 8
 
 // Rows of urls and visits are only appended, so that writes go to the ends of these tables. Only places, the smallest
 // table, is written at all positions. An index on visits (url) would cost one written page per visit. A column of zeros
@@ -129,33 +129,22 @@ CREATE VIEW changes AS SELECT
 FROM visits v JOIN urls u ON u.id = v.url
 LEFT JOIN urls r ON r.id = u.referrer
 WHERE v.change IS NOT NULL;
-` + memory.TableSchema
 
-// requestsTable holds [frontier.Item.Request] of the few URLs that have one.
-const requestsTable = `
+-- The few URLs with a frontier.Item.Request.
 CREATE TABLE requests (
 	url     INTEGER PRIMARY KEY,
 	request TEXT    NOT NULL
 ) STRICT;
-`
+` + memory.TableSchema
 
-// migrate makes the tables, or migrates those of an older version to the newest.
-func migrate(db *sqlitedb.DB, program string) error {
+// makeTables makes the tables of a new database.
+func makeTables(db *sqlitedb.DB, program string) error {
 	found, err := checkVersion(db, program)
 	if err != nil || found == version {
 		return err
 	}
-	script := `DROP TABLE IF EXISTS guesses;` // of version 6 and 7
-	if found < 7 {
-		script += requestsTable
-	}
-	if found == 0 {
-		script += schema
-	} else {
-		script += `ALTER TABLE hosts DROP COLUMN returned;`
-	}
 	return db.Transact(func() error {
-		return db.Exec(script + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version))
+		return db.Exec(schema + fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d", applicationID, version))
 	})
 }
 
@@ -163,12 +152,12 @@ func migrate(db *sqlitedb.DB, program string) error {
 // cannot use is an error.
 func checkVersion(db *sqlitedb.DB, program string) (int64, error) {
 	found, err := db.QueryInt("PRAGMA user_version")
-	if err != nil || found == 0 || found >= oldest && found <= version {
+	if err != nil || found == 0 || found == version {
 		return found, err
 	}
 	by, _ := db.QueryText(`SELECT value FROM meta WHERE key = 'program'`) // a later version may have no such table
-	return found, fmt.Errorf("%s: its schema has version %d, as %s writes it, and %s knows %d to %d: use the former, or name another directory",
-		db.Path(), found, by, program, oldest, version)
+	return found, fmt.Errorf("%s: its schema has version %d, as %s writes it, and %s knows %d: use the former, or name another directory",
+		db.Path(), found, by, program, version)
 }
 
 // checkOwner returns an error for the database of another program.

@@ -123,7 +123,7 @@ func Identify(v, before *frontier.Visit, a *Answer) {
 }
 
 // Change returns how a page differs from what earlier rounds found. Failures and refusals tell nothing about the page,
-// and neither does an earlier visit without a digest, as older versions stored it.
+// and neither does an earlier visit without a digest.
 func Change(v, before *frontier.Visit, status int) frontier.Change {
 	was := before != nil && before.Status/100 >= 2 && before.Status/100 <= 3
 	unknown := Digest{}

@@ -8,19 +8,14 @@
 // host. A database that is damaged as a whole, or belongs to another program, is an error, and is left as it is. Times
 // are kept in milliseconds; ends of waits are rounded up.
 //
-// Older versions wrote lines of JSON: a header, and one [ratelimit.HostMemory] in each line. Such a file is read, and
-// the first save replaces it as a whole.
-//
 // The database has at most Config.MaxHosts entries, those used last. An entry is dropped when nothing of it counts
 // after a day. The names of hosts show what somebody has visited, so a new file is readable only by its owner (0600);
 // an existing file keeps its mode.
 package memory
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,7 +33,7 @@ const (
 	// applicationID marks a database of this package: "TrLh".
 	applicationID = 0x54724c68
 
-	version = 1 // of the table, and of the lines of JSON
+	version = 1 // of the table
 )
 
 // Config says where a database is, and bounds it.
@@ -67,14 +62,14 @@ func newer(v int) error {
 
 // Damage describes the entries that were skipped while a memory was read. The zero Damage means none.
 type Damage struct {
-	Lines int   // number of entries
+	Rows  int   // number of entries
 	First int   // number of the first one, from 1
 	Err   error // what is wrong with the first one
 }
 
-func (d *Damage) note(line int, err error) {
-	if d.Lines++; d.Lines == 1 {
-		d.First, d.Err = line, err
+func (d *Damage) note(row int, err error) {
+	if d.Rows++; d.Rows == 1 {
+		d.First, d.Err = row, err
 	}
 }
 
@@ -109,13 +104,10 @@ func (d *Database) Load() (hosts []ratelimit.HostMemory, damage Damage, err erro
 	if _, err := os.Stat(filepath.Dir(d.cfg.Path)); err != nil {
 		return nil, damage, fmt.Errorf("%w: make the directory first", err)
 	}
-	hosts, damage, lines, err := d.loadLines()
-	if err == nil && !lines {
-		err = d.look(func(db *sqlitedb.DB) (err error) {
-			hosts, damage, err = ReadTable(db, d.cfg.Clock.Now(), d.cfg.MaxWait)
-			return err
-		})
-	}
+	err = d.look(func(db *sqlitedb.DB) (err error) {
+		hosts, damage, err = ReadTable(db, d.cfg.Clock.Now(), d.cfg.MaxWait)
+		return err
+	})
 	return hosts[:min(len(hosts), d.cfg.MaxHosts)], damage, err
 }
 
@@ -126,6 +118,9 @@ func (d *Database) look(read func(*sqlitedb.DB) error) error {
 		return nil
 	case err == nil && !info.Mode().IsRegular(): // opening a pipe might never return
 		return fmt.Errorf("%s is no regular file: name one, or one that does not exist yet", d.cfg.Path)
+	}
+	if is, err := sqlitedb.IsDatabase(d.cfg.Path); err == nil && !is { // SQLite would call it a damaged database
+		return fmt.Errorf("read %s: %w", d.cfg.Path, foreign("no memory of hosts"))
 	}
 	db, err := sqlitedb.Open(d.cfg.Path, sqlitedb.Config{ReadOnly: true})
 	if err != nil {
@@ -160,13 +155,6 @@ func (d *Database) check(db *sqlitedb.DB) (made bool, err error) {
 // for five seconds, or on another error, nothing is changed. The end of ctx does not stop it.
 func (d *Database) Save(_ context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
 	kept := Kept(hosts, d.cfg.Clock.Now(), d.cfg.MaxWait)
-	old, _, lines, err := d.loadLines()
-	if err != nil {
-		return err
-	}
-	if lines {
-		return d.replace(append(old, kept...))
-	}
 	// Opening a database for writing changes its journal mode, which must not happen to that of another program.
 	if err := d.look(func(*sqlitedb.DB) error { return nil }); err != nil {
 		return err
@@ -211,75 +199,4 @@ func (d *Database) merge(hosts []ratelimit.HostMemory) error {
 		_ = db.Exec("PRAGMA journal_mode = DELETE")
 	}
 	return errors.Join(err, db.Close())
-}
-
-// maxLine bounds what is read of a line, in bytes, in case the file is not ours; ours take a tenth of a KiB.
-const maxLine = 1 << 16
-
-// loadLines reads a file of JSON, and reports by lines whether it is one. It must not open a file that is a database
-// with SQLite: closing the file would drop the locks that this process has on it.
-func (d *Database) loadLines() (hosts []ratelimit.HostMemory, damage Damage, lines bool, err error) {
-	info, err := os.Stat(d.cfg.Path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
-		return nil, damage, false, nil
-	}
-	if is, err := sqlitedb.IsDatabase(d.cfg.Path); is || err != nil {
-		return nil, damage, false, err
-	}
-	f, err := os.Open(d.cfg.Path)
-	if err != nil {
-		return nil, damage, false, err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	in := bufio.NewScanner(f)
-	in.Buffer(nil, maxLine)
-	var head struct {
-		Format  string
-		Version int // version of a memory that another version of this program wrote; 0 if the file is no memory
-	}
-	switch {
-	case !in.Scan() || json.Unmarshal(in.Bytes(), &head) != nil || head.Format != "treadlight-hosts":
-		return nil, damage, false, fmt.Errorf("read %s: %w", d.cfg.Path, foreign("no memory of hosts"))
-	case head.Version != version:
-		return nil, damage, false, fmt.Errorf("read %s: %w", d.cfg.Path, newer(head.Version))
-	}
-	now := d.cfg.Clock.Now()
-	for n := 2; in.Scan(); n++ {
-		var m ratelimit.HostMemory
-		if err = json.Unmarshal(in.Bytes(), &m); err != nil {
-			err = fmt.Errorf("it is no JSON of a host: %w", err)
-		} else {
-			m.LastUsed, m.RetryUntil, m.HeldUntil = m.LastUsed.UTC(), m.RetryUntil.UTC(), m.HeldUntil.UTC()
-			err = m.Validate()
-		}
-		if err != nil {
-			damage.note(n, err)
-		} else if m, ok := m.At(now, d.cfg.MaxWait); ok {
-			hosts = append(hosts, m)
-		}
-	}
-	if err := in.Err(); err != nil {
-		return nil, damage, true, fmt.Errorf("read %s: %w", d.cfg.Path, err)
-	}
-	return hosts, damage, true, nil
-}
-
-// replace replaces the file by a database with the hosts. It keeps the file's mode, and a symbolic link to it.
-func (d *Database) replace(hosts []ratelimit.HostMemory) error {
-	path, err := filepath.EvalSymlinks(d.cfg.Path)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+".*.tmp")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir) //nolint:errcheck // what stays does no harm
-	made := &Database{d.cfg}
-	made.cfg.Path = filepath.Join(dir, "hosts.db")
-	return errors.Join(made.merge(hosts), os.Chmod(made.cfg.Path, info.Mode().Perm()), os.Rename(made.cfg.Path, path))
 }

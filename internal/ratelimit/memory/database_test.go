@@ -139,44 +139,11 @@ func TestPathsThatCannotBe(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o640), info.Mode())
 }
 
-const head = `{"format":"treadlight-hosts","version":1}` + "\n"
-
-// Lines of JSON are read, and the first save makes a database of them, with their mode and behind their link.
-func TestLinesOfBefore(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "hosts.jsonl")
-	lines := head + `{"host":"a.test","used":"2026-01-02T03:04:04Z","rate":4.85,"pause_ns":1500000000,"retry_until":"2026-01-02T04:05:00+01:00","new":1}
-{"host":"a day.test"}
-no JSON
-{"host":"old.test","used":"2026-01-01T03:04:05Z","rate":1}
-{"host":"b.test","used":"2026-01-02T03:04:00Z","rate":2,"held_until":"2026-01-02T03:05:00Z"}`
-	require.NoError(t, os.WriteFile(path, []byte(lines), 0o644))
-	require.NoError(t, os.Symlink("hosts.jsonl", filepath.Join(dir, "link")))
-	d := newDatabase(t, filepath.Join(dir, "link"))
-	a, b := host("a.test", time.Second, 4.85), host("b.test", 5*time.Second, 2)
-	a.Pause, a.RetryUntil, b.HeldUntil = 1500*time.Millisecond, now.Add(55*time.Second), now.Add(55*time.Second)
-	hosts, damage, err := d.Load()
-	require.NoError(t, err)
-	require.Equal(t, []ratelimit.HostMemory{a, b}, hosts)
-	require.Equal(t, 2, damage.Lines)
-	require.Equal(t, 3, damage.First)
-	require.ErrorContains(t, damage.Err, "host is not the name of a host")
-	newer := host("b.test", 0, 9)
-	save(t, d, newer)
-	require.Equal(t, []ratelimit.HostMemory{newer, a}, load(t, newDatabase(t, path)))
-	requireOnly(t, dir, "hosts.jsonl", "link")
-	info, err := os.Lstat(path)
-	require.NoError(t, err)
-	require.Equal(t, fs.FileMode(0o644), info.Mode())
-}
-
 // A mistyped name costs nobody a file.
 func TestOtherFilesStay(t *testing.T) {
 	for content, want := range map[string]string{
-		`{"url":"https://a.test/"}` + "\n":                     "it is no memory of hosts: name another file, or one that does not exist yet",
-		strings.Repeat("x", 1<<17):                             "it is no memory of hosts",
-		strings.Replace(head, `"version":1`, `"version":2`, 1): "it is a memory of hosts of version 2, and this program writes version 1",
-		head + strings.Repeat(" ", 1<<17):                      "token too long",
+		`{"url":"https://a.test/"}` + "\n": "it is no memory of hosts: name another file, or one that does not exist yet",
+		strings.Repeat("x", 1<<17):         "it is no memory of hosts",
 	} {
 		path := filepath.Join(t.TempDir(), "pages.jsonl")
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o644))
@@ -229,7 +196,7 @@ func TestDamagedDatabases(t *testing.T) {
 	hosts, damage, err := d.Load()
 	require.NoError(t, err)
 	require.Equal(t, []ratelimit.HostMemory{host("a.test", 0, 1)}, hosts)
-	require.Equal(t, 2, damage.Lines)
+	require.Equal(t, 2, damage.Rows)
 	require.Equal(t, 2, damage.First)
 	require.ErrorContains(t, damage.Err, "rate = -1: want 0 to 1e6 requests per second")
 

@@ -54,9 +54,9 @@ func (k *Keeper) Recall() error {
 		if err != nil {
 			return err
 		}
-		if damage.Lines > 0 {
+		if damage.Rows > 0 {
 			k.Log.Warn("the memory of hosts is damaged; what can be read of it counts", slog.String("file", from.Path()),
-				slog.Int("damaged_lines", damage.Lines), slog.Int("first", damage.First), slog.Any("error", damage.Err))
+				slog.Int("damaged_rows", damage.Rows), slog.Int("first", damage.First), slog.Any("error", damage.Err))
 		}
 		if len(hosts) > 0 {
 			known, names = append(known, hosts...), append(names, from.Path())

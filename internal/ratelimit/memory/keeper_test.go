@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
 type slowPlace struct {
@@ -84,18 +84,18 @@ func TestKeeperRecalls(t *testing.T) {
 		require.NoError(t, d.Save(t.Context(), slices.Values([]ratelimit.HostMemory{m})))
 		places = append(places, d)
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "2"), []byte(`{"format":"treadlight-hosts","version":1}`+"\nx\n"), 0o600))
-	d, err := memory.At(memory.Config{Path: filepath.Join(dir, "2")})
+	db, err := sqlitedb.Open(places[0].Path(), sqlitedb.Config{})
 	require.NoError(t, err)
+	require.NoError(t, errors.Join(db.Exec(`INSERT INTO rates VALUES ('b.test', 0, -1, 0, NULL, NULL)`), db.Close()))
 	var said bytes.Buffer
-	k := &memory.Keeper{Places: append(places, d), Limiter: l, Clock: clock.System(), Log: slog.New(slog.NewTextHandler(&said, nil))}
+	k := &memory.Keeper{Places: places, Limiter: l, Clock: clock.System(), Log: slog.New(slog.NewTextHandler(&said, nil))}
 	require.NoError(t, k.Recall())
 	m, _, ok := l.MemoryOf("a.test")
 	require.True(t, ok)
 	require.Equal(t, float32(2), m.Rate)
-	require.Contains(t, said.String(), "damaged_lines=1 first=2")
+	require.Contains(t, said.String(), "damaged_rows=1 first=2")
 	require.Contains(t, said.String(), "going on from what earlier crawls have learned\" hosts=1")
-	d, err = memory.At(memory.Config{Path: dir})
+	d, err := memory.At(memory.Config{Path: dir})
 	require.NoError(t, err)
 	k.Places = []memory.Place{d}
 	require.ErrorContains(t, k.Recall(), "is no regular file")

@@ -14,8 +14,8 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// schema is the oldest version of a state that has rounds.
-const schema = 3
+// schema is the version of the states that this package reads: the one that the frontier writes.
+const schema = 8
 
 // readDir summarizes a crawl with a state. The state may be in use: it is only read.
 func readDir(ctx context.Context, dir string, cfg Config) (*Summary, error) {
@@ -90,8 +90,8 @@ func (st *state) crawl() (*Crawl, error) {
 		return nil, err
 	case version == 0:
 		return nil, errors.New("it is no state of a crawl: name another directory, or the file of the records")
-	case version < schema:
-		return nil, fmt.Errorf("the state has version %d, of an older program: 'crawl resume' brings it up to date, or name the file of the records", version)
+	case version != schema:
+		return nil, fmt.Errorf("the state has version %d, and this program reads %d: use the program that wrote it, or name the file of the records", version, schema)
 	}
 	last, err := st.db.QueryInt("SELECT max(round) FROM rounds")
 	if err != nil {

@@ -106,11 +106,11 @@ func TestDirectoriesWithoutState(t *testing.T) {
 	require.ErrorContains(t, err, "state.db")
 }
 
-// What is no state of this program, or one of an older program, says what to do.
+// What is no state of this program, or one of another version, says what to do.
 func TestForeignStates(t *testing.T) {
 	for want, path := range map[string]string{
-		"state.db: it is no state of a crawl: name another directory": kept(t, "PRAGMA user_version = 0;"),
-		"'crawl resume' brings it up to date":                         kept(t, "PRAGMA user_version = 2;"),
+		"state.db: it is no state of a crawl: name another directory":    kept(t, "PRAGMA user_version = 0;"),
+		"use the program that wrote it, or name the file of the records": kept(t, "PRAGMA user_version = 7;"),
 	} {
 		_, err := Read(t.Context(), path, Config{})
 		require.ErrorContains(t, err, want)

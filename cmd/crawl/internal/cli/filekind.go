@@ -10,11 +10,8 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// The kinds of files that callers of FileKind compare with.
-const (
-	SeedsKind = "it is a list of URLs, for --input-file"
-	HostsKind = "it is a memory of hosts"
-)
+// SeedsKind is the kind of files that callers of FileKind compare with.
+const SeedsKind = "it is a list of URLs, for --input-file"
 
 // kinds lists the kinds of files that this program reads or writes, by a pattern of how they begin. The first one that
 // matches counts.
@@ -22,7 +19,6 @@ var kinds = [][2]string{
 	{`WARC/`, "it is an archive (WARC), as --warc and --output NAME.warc.gz write it"},
 	{"SQLite format 3\x00", "it is a database"},
 	{"[^\n]*\x00", "it is no text"},
-	{`\{"format":`, HostsKind},
 	{`\{.*"elapsed_seconds":`, "it has the states of a crawl, as --stats writes them: show it with 'crawl stats'"},
 	{`\{"time":.*"cause":`, "it has the events of a crawl, as output.events writes them"},
 	{`\{"url":.*"fetched_at":`, "it has the records of a crawl, as --output writes them"},

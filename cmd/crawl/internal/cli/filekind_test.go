@@ -36,7 +36,6 @@ func TestKindOf(t *testing.T) {
 		{"\x7fELF\x00", "no text"},
 		{"SQLite format 3\x00", "database"},
 		{"", ""},
-		{`{"format":"treadlight-hosts","version":2}`, HostsKind},
 		{"concurrency: 5\n", ""},
 		{"hello", ""},
 	} {
