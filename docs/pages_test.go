@@ -3,6 +3,7 @@
 package docs_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -99,4 +100,30 @@ func TestEveryPageIsLinked(t *testing.T) {
 	for _, page := range docpage.Pages(t) {
 		require.True(t, reached[page], "no page that the README leads to has a link to %s", page)
 	}
+}
+
+var (
+	testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]+)`")
+	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z][A-Za-z0-9]+)\(`)
+)
+
+// A test that a page names as its proof is there.
+func TestNamedTestsAreThere(t *testing.T) {
+	there := map[string]bool{}
+	require.NoError(t, filepath.WalkDir("..", func(path string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(path, ".go") {
+			for _, m := range testFunc.FindAllStringSubmatch(docpage.Read(t, strings.TrimPrefix(path, "../")), -1) {
+				there[m[1]] = true
+			}
+		}
+		return err
+	}))
+	named := 0
+	for _, page := range docpage.Pages(t) {
+		for _, m := range testName.FindAllStringSubmatch(docpage.Read(t, page), -1) {
+			named++
+			require.True(t, there[m[1]], "%s names %s, which is not there", page, m[1])
+		}
+	}
+	require.Greater(t, named, 20)
 }
