@@ -2,6 +2,7 @@ package readable
 
 import (
 	"hash/maphash"
+	"slices"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
@@ -176,6 +177,21 @@ func keepWhole(blocks []*block) {
 	}
 	for _, b := range blocks {
 		if w := count[b.whole]; b.whole != nil && !b.aside && 4*w.kept > w.all {
+			b.main = true
+		}
+	}
+}
+
+// keepHeadings keeps each heading within the main text whose section is kept: templates give headings classes of
+// navigation, and sections are named by their topic.
+func keepHeadings(blocks []*block) {
+	first := slices.IndexFunc(blocks, func(b *block) bool { return b.main })
+	below := false
+	for i := len(blocks) - 1; i > first; i-- {
+		switch b := blocks[i]; {
+		case !b.heading || b.whole != nil || b.aside:
+			below = b.main
+		case below:
 			b.main = true
 		}
 	}

@@ -16,7 +16,7 @@
 //   - Of documentation, which is a page with code, nothing is left out between the ends of what Readability found, or within
 //     the main element: Readability drops lists, tables and boxes.
 //   - On a page with more links than paragraphs, such as a listing, the links are the text.
-//   - Lists, tables and code are kept whole if more than a quarter of them is kept.
+//   - Lists, tables and code are kept whole if more than a quarter of them is kept, and headings with what is below them.
 //
 // So [Article.Text] and [Article.Markdown] show blocks of the page itself, in its order and with its elements, not the
 // output of a library. bench/maintext compares the package with the libraries.
@@ -60,6 +60,7 @@ func Read(d *dom.Document, base *url.URL) *Article {
 	a.blocks = s.split()
 	choose(a.blocks, isArticle(d))
 	keepWhole(a.blocks)
+	keepHeadings(a.blocks)
 	if a.about.Title == "" {
 		a.about.Title = title(d)
 	}

@@ -188,3 +188,11 @@ func TestLabels(t *testing.T) {
 		require.Equal(t, b.text != "Reply", b.main, b.text)
 	}
 }
+
+// A theme may name the class of a heading after its navigation bar: the heading stays with what is below it.
+func TestHeadingsStayWithTheirSections(t *testing.T) {
+	got := text("<meta property=og:type content=article><article><h1>T</h1>" + long + "<h2 class=anchorWithStickyNavbar>Second part</h2>" + long +
+		"<h2 class=related>Elsewhere</h2><ul class=related><li><a href=/x>Another page</a></ul></article>")
+	require.Contains(t, got, "Second part")
+	require.NotContains(t, got, "Elsewhere")
+}
