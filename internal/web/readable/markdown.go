@@ -12,9 +12,12 @@ import (
 	"github.com/treadlight/crawl/internal/web/dom"
 )
 
+// partialNote ends the Markdown of a page that is too large.
+const partialNote = "\n\n*The page is too large: only a part of it is here.*\n"
+
 // Markdown returns the main text in GitHub's dialect of Markdown, with absolute URLs of links and pictures, cut at the
 // end of a line before MaxText. It begins with the title as a heading, unless the main text begins with one. It ends
-// with a line break, and is empty if there is no main text.
+// with a line break, after partialNote if a part of the page is left out, and is empty if there is no main text.
 func (a *Article) Markdown() string {
 	text := a.Text()
 	if text == "" {
@@ -28,11 +31,13 @@ func (a *Article) Markdown() string {
 	if title := a.about.Title; title != "" && !strings.HasPrefix(body, "# ") {
 		body = "# " + escape(title) + "\n\n" + body
 	}
-	if body = strings.ReplaceAll(body, "\r", "\n"); len(body) >= MaxText {
-		body = dom.Clip(body, MaxText-1)
-		if i := strings.LastIndexByte(body, '\n'); i > 0 {
+	body = strings.ReplaceAll(body, "\r", "\n")
+	if most := MaxText - len(partialNote); len(body) > most || a.partial() {
+		body = dom.Clip(body, most)
+		if i := strings.LastIndexByte(body, '\n'); len(body) == most && i > most/2 {
 			body = strings.TrimRight(body[:i], "\n")
 		}
+		return body + partialNote
 	}
 	return body + "\n"
 }

@@ -22,12 +22,15 @@
 // output of a library. bench/maintext compares the package with the libraries.
 //
 // The cost of Readability grows with the square of a page's depth and size, so pages beyond bounds are read by our rules
-// alone. These take time in proportion to the page and stop when its budget is spent.
+// alone. These take time in proportion to the page and stop when its budget is spent. Of a page of which this leaves no main
+// text, all text is the main text.
 package readable
 
 import (
 	"net/url"
+	"slices"
 	"strings"
+	"unicode/utf8"
 	"unsafe"
 
 	"codeberg.org/readeck/go-readability/v2"
@@ -61,11 +64,17 @@ func Read(d *dom.Document, base *url.URL) *Article {
 	choose(a.blocks, isArticle(d))
 	keepWhole(a.blocks)
 	keepHeadings(a.blocks)
+	if a.partial() && !slices.ContainsFunc(a.blocks, func(b *block) bool { return b.main }) {
+		a.blocks = []*block{{text: dom.TextWithin(d.Root, MaxText-1, nil), main: true}} // the bound of elements bounds its cost
+	}
 	if a.about.Title == "" {
 		a.about.Title = title(d)
 	}
 	return a
 }
+
+// partial reports whether the page is too large to be read in full.
+func (a *Article) partial() bool { return a.d.Cut || a.d.Budget.Spent() }
 
 // About returns what the page says about itself.
 func (a *Article) About() maintext.About { return a.about }
@@ -78,13 +87,12 @@ func (a *Article) Text() string {
 		if !x.main {
 			continue
 		}
-		if b.Len()+len(x.text) >= MaxText {
-			break
-		}
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString(x.text)
+		if b.WriteString(dom.Clip(x.text, MaxText-b.Len())); b.Len()+utf8.UTFMax > MaxText {
+			break
+		}
 	}
 	return b.String()
 }

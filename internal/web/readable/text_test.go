@@ -196,3 +196,17 @@ func TestHeadingsStayWithTheirSections(t *testing.T) {
 	require.Contains(t, got, "Second part")
 	require.NotContains(t, got, "Elsewhere")
 }
+
+// A page that is too large gives what was read of it, and says so.
+func TestLargePages(t *testing.T) {
+	for _, page := range []string{"<p>" + strings.Repeat("x", 2*MaxText), "<table><tr>" + strings.Repeat("<td>a cell of a row that has many of them", 90_000)} {
+		md := Read(dom.Parse([]byte(page)), nil).Markdown()
+		require.Greater(t, len(md), MaxText/2)
+		require.LessOrEqual(t, len(md), MaxText)
+		require.True(t, strings.HasSuffix(md, partialNote))
+	}
+	d := dom.Parse([]byte(strings.Repeat("<div>", 1000) + "Few words."))
+	require.NotContains(t, Read(d, nil).Markdown(), partialNote)
+	d.Budget = effort.New(context.Background(), 0, nil, time.Time{})
+	require.Equal(t, "Few words."+partialNote, Read(d, nil).Markdown())
+}

@@ -70,15 +70,20 @@ func (cfg *Config) read(ctx context.Context, at string) (p *page, err error) {
 	o := cfg.Options
 	failure := errors.New("it was not asked for")
 	o.OnPage = func(_ context.Context, found *crawl.Page) error {
+		var e *crawl.PageError
+		tooLarge := errors.As(found.Err, &e) && e.Class == "too_large" && len(found.Body) > 0
 		switch {
 		case found.Kind != "page":
-		case found.Err != nil:
+		case found.Err != nil && !tooLarge:
 			failure = found.Err
 		case found.RedirectTo != "":
 			failure = fmt.Errorf("it leads to %s, which was not asked for", found.RedirectTo)
-		case !found.OK():
+		case found.Status/100 != 2:
 			failure = fmt.Errorf("status %d", found.Status)
 		default:
+			if tooLarge {
+				cli.Say(cfg.Term, "%s: only the beginning is read: a body may have fetch.max_body bytes\n", at)
+			}
 			p, failure = cfg.take(found)
 		}
 		return nil
@@ -105,6 +110,9 @@ func (cfg *Config) take(found *crawl.Page) (*page, error) {
 	text, err := found.Markdown()
 	if err != nil {
 		return nil, err
+	}
+	if text == "" && len(found.Body) > 4<<20 { // no more becomes its tree
+		return nil, errors.New("its first 4 MiB, which are what is read of a page, have no text")
 	}
 	if text == "" {
 		return nil, errors.New("it has no text: it may be empty without its scripts (try --render auto), or no HTML")
