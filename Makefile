@@ -37,7 +37,7 @@ WHOLE_IN := ./internal/integration ./internal/ratelimit ./internal/lab/simulate 
 space    := $(subst ,, )
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick test test-all docs picture size cross conformance race lint fmt fuzz bench peers bench-peers growth admission compare cover vuln check servers readers pages release clean
+.PHONY: help build quick test test-all docs picture size cross conformance race lint fmt fuzz bench peers bench-speed bench-peers node_peers growth admission compare cover vuln check servers readers pages release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -139,14 +139,29 @@ peers: ## our limiters and policies beside other libraries': a table of ratios, 
 admission: servers ## what admission costs a request, beside other libraries: tables, two minutes
 	cd bench && $(GO) run ./admission
 
-# The peers are not needed for the tests, so they are installed for this target alone. A
+# The peers are not needed for the tests, so they are installed for these targets alone. A
 # round of all of them takes about two minutes, most of it Scrapy's.
-bench-peers: SERVERS += wget2 httrack python3-scrapy
-bench-peers: PROGRAMS += wget2 httrack scrapy
-bench-peers: servers ## pages per CPU-second beside other crawlers: ROUNDS, PEERS by comma, PATIENCE for each
+bench-speed bench-peers: SERVERS += wget2 httrack python3-scrapy
+bench-speed bench-peers: PROGRAMS += wget2 httrack scrapy
+SPEED    = cd bench && $(GO) test -v -count 1 -timeout 6h -run '^TestPeers$$' ./peers -peers.site boost \
+		-peers.rounds $(ROUNDS) -peers.names '$(PEERS)' -peers.timeout $(PATIENCE)
+bench-speed: servers node_peers ## pages per CPU-second beside other crawlers: ROUNDS, PEERS by comma, PATIENCE for each
 	@mkdir -p bin
-	cd bench && $(GO) test -v -count 1 -timeout 6h -run '^TestPeers$$' ./peers -peers.site boost \
-		-peers.rounds $(ROUNDS) -peers.names '$(PEERS)' -peers.timeout $(PATIENCE) -peers.out ../../bin/peers.md
+	$(SPEED) -peers.out ../../bin/peers.md
+
+bench-peers: PEERS = crawl steer,crawl off,wget2,colly,scrapy,crawlee
+bench-peers: servers node_peers ## measure all of docs/benchmarks.md anew, two hours: CELL, ROUNDS, PEERS, PATIENCE
+	rm -f bench/results/*.csv
+	for rtt in 20ms 100ms; do (cd bench && $(GO) test -v -count 1 -timeout 4h -run '^TestLimiters$$' ./crawlers -limiters.half peers \
+		-compare.clients '$(CLIENTS)' -compare.time $(CELL) -compare.rtt $$rtt -limiters.csv ../results/politeness.csv); done
+	$(SPEED) -peers.csv ../results/speed.csv
+	$(SPEED) -peers.csv ../results/speed.csv -peers.tls
+	cd bench && $(GO) test -v -count 1 -timeout 1h -run '^TestResume$$' ./peers -resume.kills 5 -resume.csv ../results/resume.csv
+	cd bench && $(GO) run ./results
+
+node_peers:
+	npm ci --prefix bench/peers/crawlee --ignore-scripts --no-audit --no-fund --loglevel error
+	npm ci --prefix bench/crawlers/limiters --ignore-scripts --no-audit --no-fund --loglevel error
 
 # Most of the time goes into the million pages and the two times ten million URLs, which
 # take 3 GB in the directory for temporary files.
@@ -157,9 +172,9 @@ growth: ## larger and larger crawls, up to a million pages and ten million URLs:
 		-growth.visits 10000 -growth.hosts 1,20000 -growth.waiting 10000 -growth.wait 30s -growth.timeout 30m -growth.out ../../bin/growth.md
 
 # A cell is one client on one server, one after another: all of them take 70 minutes.
-compare: servers ## crawl servers beside Scrapy: CELL each, RTT away, LIMITS, CLIENTS
-	cd bench && $(GO) test -v -count 1 -timeout 4h -run '^TestCompare$$' ./crawlers \
-		-compare.time $(CELL) -compare.rtt $(RTT) -compare.servers $(LIMITS) -compare.clients '$(CLIENTS)'
+compare: servers ## crawl servers beside other crawlers: CELL each, RTT away, LIMITS, CLIENTS
+	cd bench && $(GO) test -v -count 1 -timeout 6h -run '^TestLimiters$$' ./crawlers -limiters.half kinds -limiters.parallel 1 \
+		-compare.time $(CELL) -compare.rtt $(RTT) -limiters.only $(LIMITS) -compare.clients '$(CLIENTS)'
 
 cover: servers readers ## measure coverage over the whole tree into cover.out
 	$(GO) test -coverpkg=./... -coverprofile=cover.out $(PKGS)

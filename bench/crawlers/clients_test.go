@@ -1,40 +1,67 @@
 package crawlers_test
 
 import (
-	"bufio"
-	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/bench/process"
 )
 
-// installed lists the clients that can run here and says aloud which cannot.
+// installed lists the clients that can run here and says aloud which cannot. Each peer is as its own documentation has
+// it for the job; docs/benchmarks.md says where.
 func installed(t *testing.T) []client {
 	t.Helper()
-	clients := []client{
-		{name: "steer", crawl: ours("steer")},
-		{name: "aimd", crawl: ours("aimd")},
+	clients := []client{{name: "knows"}}
+	if *binaries == "" {
+		clients = append(clients, client{name: "steer", crawl: ours("steer")}, client{name: "aimd", crawl: ours("aimd")})
+	} else {
+		for word := range strings.SplitSeq(*binaries, ",") {
+			name, path, ok := strings.Cut(word, "=")
+			require.True(t, ok, "%q is not NAME=PATH", word)
+			clients = append(clients, client{name: name, crawl: program(name, path)})
+		}
 	}
-	path, err := exec.LookPath("scrapy")
-	if err != nil {
-		_, err = fmt.Fprintln(os.Stdout, "MISSING: scrapy, and so its columns; apt-get install python3-scrapy brings it on Debian and Ubuntu")
-		require.NoError(t, err)
-		return clients
+	has := func(path string) func() bool { return func() bool { _, err := exec.LookPath(path); return err == nil } }
+	for _, p := range []struct {
+		program string
+		here    func() bool
+		how     string
+		clients []client
+	}{
+		{"scrapy", has("scrapy"), "apt-get install python3-scrapy", []client{
+			{name: "autothrottle-1", crawl: scrapy("AUTOTHROTTLE_ENABLED=true", "AUTOTHROTTLE_TARGET_CONCURRENCY=1")},
+			{name: "autothrottle-2", crawl: scrapy("AUTOTHROTTLE_ENABLED=true", "AUTOTHROTTLE_TARGET_CONCURRENCY=2")},
+			{name: "scrapy", crawl: scrapy()},
+		}},
+		{"wget2", has("wget2"), "apt-get install wget2", []client{
+			{name: "wget2", crawl: peer("wget2", "-q", "--no-config", "--no-hsts", "--delete-after", "-i", "LIST")},
+			{name: "wget2-wait", crawl: peer("wget2", "-q", "--no-config", "--no-hsts", "--delete-after", "--wait=1", "--random-wait", "-i", "LIST")},
+		}},
+		{"crawlee", crawlee, "npm ci --prefix bench/peers/crawlee", []client{
+			{name: "crawlee", crawl: peer("node", crawleeJS, "list", "LIST")},
+			{name: "crawlee-250", crawl: peer("node", crawleeJS, "list", "LIST", "250")},
+		}},
+		{"go", has("go"), "it builds colly", []client{{name: "colly", crawl: colly}}},
+	} {
+		if !p.here() {
+			_, err := fmt.Fprintf(os.Stdout, "MISSING: %s, and so its columns: %s\n", p.program, p.how)
+			require.NoError(t, err)
+			continue
+		}
+		clients = append(clients, p.clients...)
 	}
-	return append(
-		clients,
-		client{name: "autothrottle-1", crawl: scrapy(path, "AUTOTHROTTLE_ENABLED=true", "AUTOTHROTTLE_TARGET_CONCURRENCY=1")},
-		client{name: "autothrottle-2", crawl: scrapy(path, "AUTOTHROTTLE_ENABLED=true", "AUTOTHROTTLE_TARGET_CONCURRENCY=2")},
-		client{name: "scrapy", crawl: scrapy(path)},
-	)
+	return clients
 }
 
 // ceiling is the most per second that our crawl may ask for: out of the way, because the
@@ -64,64 +91,90 @@ func ours(strategy string) func(*testing.T, string, time.Duration) {
 	}
 }
 
-// orderly is how long Scrapy has beyond its time. It waits for the requests it holds,
-// which AutoThrottle's first delays make a minute of; they would not be counted.
-const orderly = time.Second
+// crawlee tells whether what its program needs is here.
+func crawlee() bool {
+	_, err := os.Stat("../peers/crawlee/node_modules")
+	return err == nil
+}
 
-// scrapy crawls with Scrapy's defaults, written out where they matter, and the settings
-// that are the column's own.
-func scrapy(path string, settings ...string) func(*testing.T, string, time.Duration) {
-	settings = append([]string{
-		"ROBOTSTXT_OBEY=false", "DOWNLOAD_DELAY=0", "CONCURRENT_REQUESTS_PER_DOMAIN=8", "RETRY_ENABLED=true",
-		"TELNETCONSOLE_ENABLED=false", // a port that nobody asked for
-		"LOG_LEVEL=ERROR",             // a line per page is work of its own
-	}, settings...)
+// program crawls with a program of ours.
+func program(name, path string) func(*testing.T, string, time.Duration) {
 	return func(t *testing.T, page string, d time.Duration) {
-		spider, err := filepath.Abs("spider.py")
-		require.NoError(t, err)
-		args := []string{"runspider", spider, "-a", "page=" + page}
-		// It is ended from here; on its own it ends too, should this test not live to do it.
-		for _, s := range append(settings, fmt.Sprintf("CLOSESPIDER_TIMEOUT=%.0f", (d+orderly).Seconds())) {
-			args = append(args, "-s", s)
-		}
-		cmd := exec.CommandContext(t.Context(), path, args...)
-		cmd.Dir = t.TempDir()
-		cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "no_proxy=127.0.0.1")
-		runFor(t, cmd, d)
+		t.Helper()
+		cmd := exec.Command(path, "--strategy", strings.TrimRight(name, "0123456789"), "--max-rate", strconv.Itoa(ceiling),
+			"--rate", "1", "--no-robots", "--no-sitemaps", "--max-time", d.String(), "-q", "-o", os.DevNull, "-i", list(t, page, d))
+		said, err := cmd.CombinedOutput()
+		require.Equal(t, 10, cmd.ProcessState.ExitCode(), "%v: %s", err, said) // ended by --max-time
 	}
 }
 
-// runFor starts a program, waits until it says "begun", and ends it that long after,
-// or a little later. One that ended by itself before its time fails the test.
-func runFor(t *testing.T, cmd *exec.Cmd, d time.Duration) {
+// list writes a file with more URLs than a peer can ask for in that time.
+func list(t *testing.T, page string, d time.Duration) string {
 	t.Helper()
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	defer func() {
-		_ = cmd.Process.Kill() // fails only if it has ended by now
-		_ = cmd.Wait()         // killed is how most of them end
-	}()
-
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		_ = cmd.Wait() // so that all it said is there
-		require.NoError(t, err, "it did not begin: %s", said.String())
+	var text strings.Builder
+	for n := range int(ceiling * (d + time.Second).Seconds()) {
+		text.WriteString(page + strconv.Itoa(n) + "\n")
 	}
-	require.Equal(t, "begun\n", line)
-	begun := time.Now()
-	gone := make(chan struct{})
-	go func() {
-		_, _ = out.Read(make([]byte, 1)) // it says nothing more: this is its end
-		close(gone)
-	}()
-	select {
-	case <-gone:
-		require.GreaterOrEqual(t, time.Since(begun), d, "it ended early")
-	case <-time.After(d + orderly):
-		_ = cmd.Process.Kill() // as above
-		<-gone
+	path := filepath.Join(t.TempDir(), "list")
+	require.NoError(t, os.WriteFile(path, []byte(text.String()), 0o600))
+	return path
+}
+
+// scrapy crawls with Scrapy's defaults, written out where they matter, and the settings
+// that are the column's own.
+func scrapy(settings ...string) func(*testing.T, string, time.Duration) {
+	args := []string{"runspider", "SPIDER", "-a", "page=PAGE"}
+	for _, s := range append([]string{
+		"ROBOTSTXT_OBEY=false", "DOWNLOAD_DELAY=0", "CONCURRENT_REQUESTS_PER_DOMAIN=8", "RETRY_ENABLED=true",
+		"TELNETCONSOLE_ENABLED=false", // a port that nobody asked for
+		"LOG_LEVEL=CRITICAL",          // a line per page is work of its own
+	}, settings...) {
+		args = append(args, "-s", s)
+	}
+	return peer("scrapy", args...)
+}
+
+// crawleeJS is the program that peers have for Crawlee.
+const crawleeJS = "CRAWLEE"
+
+// colly crawls with colly's queue, two requests at a time, as its documentation shows it.
+func colly(t *testing.T, page string, d time.Duration) {
+	path, err := process.Build(t.Context(), "../peers/contender", t.TempDir())
+	require.NoError(t, err)
+	peer(path, "colly-list", "-in-flight", "2", "-list", "LIST")(t, page, d)
+}
+
+// starting is what a peer may need before its first request. What it asks for after its time is not counted.
+const starting = 10 * time.Second
+
+// peer runs another program for that long, and as long as it may take to start. In its words LIST, PAGE, SPIDER and
+// CRAWLEE are filled in. One that ends early has given up, which the log shows as nothing used.
+func peer(program string, words ...string) func(*testing.T, string, time.Duration) {
+	return func(t *testing.T, page string, d time.Duration) {
+		t.Helper()
+		here, err := os.Getwd()
+		require.NoError(t, err)
+		args := slices.Clone(words)
+		for i, w := range args {
+			switch w {
+			case "LIST":
+				args[i] = list(t, page, d)
+			case "page=PAGE":
+				args[i] = "page=" + page
+			case "SPIDER":
+				args[i] = filepath.Join(here, "spider.py")
+			case crawleeJS:
+				args[i] = filepath.Join(here, "../peers/crawlee/crawl.js")
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), d+starting)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, program, args...)
+		cmd.Dir = t.TempDir()
+		cmd.Env = append(os.Environ(), "HOME="+cmd.Dir, "PYTHONDONTWRITEBYTECODE=1", "no_proxy=127.0.0.1")
+		said, err := cmd.CombinedOutput()
+		if ctx.Err() == nil {
+			t.Logf("it ended by itself: %v: %s", err, said)
+		}
 	}
 }

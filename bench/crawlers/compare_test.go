@@ -1,10 +1,12 @@
 package crawlers_test
 
 import (
+	"encoding/csv"
 	"flag"
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +28,6 @@ func TestMain(m *testing.M) {
 var (
 	cellTime = flag.Duration("compare.time", 2*time.Second, "how long each client crawls each server")
 	rtt      = flag.Duration("compare.rtt", 20*time.Millisecond, "round trip between client and server; zero means none is added")
-	servers  = flag.String("compare.servers", "nginx-20", "names of realserver.Kinds, by comma")
 	columns  = flag.String("compare.clients", "", "names of clients, by comma; empty means all that are installed")
 )
 
@@ -40,28 +41,6 @@ type client struct {
 	// crawl asks for page+"0", page+"1" and so on for that long, and some seconds more
 	// at most: what comes later is not counted.
 	crawl func(t *testing.T, page string, d time.Duration)
-}
-
-// TestCompare prints a table: a row per server, a column per client, figures from the
-// server's log. It fails when something did not run, not for a figure: those are for
-// people to read.
-func TestCompare(t *testing.T) {
-	clients := pick(t, installed(t), *columns, func(c client) string { return c.name })
-	kinds := pick(t, realserver.Kinds(), *servers, func(k realserver.Kind) string { return k.Name })
-	table := header(clients)
-	for _, k := range kinds {
-		row := fmt.Sprintf("| %s | %s |", k.Name, k.Rule)
-		for _, c := range clients {
-			cell := "missing" // what stays if the server is not installed: the test is skipped, and says so
-			if !t.Run(k.Name+"/"+c.name, func(t *testing.T) { cell = measure(t, k, c) }) {
-				cell = "failed"
-			}
-			row += " " + cell + " |"
-		}
-		table += row + "\n"
-	}
-	_, err := fmt.Fprint(os.Stdout, "\n", table)
-	require.NoError(t, err)
 }
 
 // pick returns the items that a flag names, in its order, and all without any.
@@ -89,19 +68,44 @@ func header(clients []client) string {
 		*cellTime, *rtt, time.Now().UTC().Format(time.DateOnly), head, rule)
 }
 
-// measure is one cell. No other client is near the server: it was started for this one.
-func measure(t *testing.T, k realserver.Kind, c client) string {
-	server := k.Start(t)
-	page := strings.TrimSuffix(server.Page(0), "0")
-	if *rtt > 0 {
-		near := startRelay(t, strings.TrimPrefix(server.URL, "http://"), *rtt)
-		page = strings.Replace(page, server.URL, "http://"+near, 1)
+// begin writes the head of the file of -limiters.csv, unless it is there: cells may come from several runs.
+func begin(t *testing.T) {
+	t.Helper()
+	if *csvFile == "" {
+		return
 	}
-	c.crawl(t, page, *cellTime)
-	server.Stop()
-	cell := figures(t, server.Hits(), k.Available, *cellTime)
-	t.Logf("%s, %s: %s", k.Name, c.name, cell)
-	return cell
+	if _, err := os.Stat(*csvFile); os.IsNotExist(err) {
+		require.NoError(t, os.WriteFile(*csvFile, []byte("server,rule,client,rtt_ms,available,admitted,refused\n"), 0o644))
+	}
+}
+
+// record appends a cell to the file of -limiters.csv: what was admitted and refused in each second from the first hit on.
+func record(t *testing.T, l limited, c client, hits []realserver.Hit) {
+	t.Helper()
+	if *csvFile == "" {
+		return
+	}
+	admitted, refused := make([]int, int(cellTime.Seconds())), make([]int, int(cellTime.Seconds()))
+	for _, h := range hits {
+		second := int(h.At.Sub(hits[0].At).Seconds())
+		switch {
+		case second >= len(admitted):
+		case h.Status/100 == 2:
+			admitted[second]++
+		default:
+			refused[second]++
+		}
+	}
+	f, err := os.OpenFile(*csvFile, os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer f.Close()
+	list := func(n []int) string { return strings.Trim(fmt.Sprint(n), "[]") }
+	w := csv.NewWriter(f)
+	require.NoError(t, w.Write([]string{
+		l.name, l.rule, c.name, strconv.FormatInt(rtt.Milliseconds(), 10), strconv.FormatFloat(l.available, 'f', 3, 64), list(admitted), list(refused),
+	}))
+	w.Flush()
+	require.NoError(t, w.Error())
 }
 
 // figures takes the time from the first hit: how long a client takes to start is not

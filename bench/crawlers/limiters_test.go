@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -38,7 +37,8 @@ import (
 )
 
 var (
-	half     = flag.String("limiters.half", "", "which limiters to run: tuning, final; empty means one, for a few seconds")
+	half     = flag.String("limiters.half", "", "which limiters to run: tuning, final, kinds (of realserver), peers (of docs/benchmarks.md); empty means one, for a few seconds")
+	csvFile  = flag.String("limiters.csv", "", "file that gets a line per cell, with what each second brought")
 	binaries = flag.String("limiters.crawl", "", "programs to run, NAME=PATH with commas between; empty means this tree's")
 	only     = flag.String("limiters.only", "", "names of limiters, with commas between; empty means all of the half")
 	atOnce   = flag.Int("limiters.parallel", 4, "limiters that are crawled at the same time")
@@ -50,7 +50,7 @@ var (
 type limited struct {
 	name, rule string
 	available  float64 // requests per second that a client can have that knows the rule
-	final      bool    // kept for the last run
+	half       string  // that of -limiters.half which has it: empty is tuning
 	start      func(t *testing.T) place
 }
 
@@ -65,9 +65,9 @@ type place struct {
 // on: a rule that was made for a limiter says nothing about others.
 func strangers() []limited {
 	var all []limited
-	add := func(kinds []realserver.Kind, final bool) {
+	add := func(kinds []realserver.Kind, half string) {
 		for _, k := range kinds {
-			all = append(all, limited{name: k.Name, rule: k.Rule, available: k.Available, final: final, start: func(t *testing.T) place {
+			all = append(all, limited{name: k.Name, rule: k.Rule, available: k.Available, half: half, start: func(t *testing.T) place {
 				if *away {
 					return of(k.StartBefore(t))
 				}
@@ -75,8 +75,10 @@ func strangers() []limited {
 			}})
 		}
 	}
-	add(realserver.Others(), false)
-	add(realserver.Kept(), true)
+	add(realserver.Others(), "")
+	add(realserver.Kept(), "final")
+	add(realserver.Kinds(), "kinds")
+	add(realserver.Compared(), "peers")
 	return append(
 		all,
 		limited{name: "httprate-100-10", rule: "Go, sliding counter, 100 per 10 s: 429, headers, Retry-After", available: 10, start: goServer(sliding(100, 10*time.Second))},
@@ -104,20 +106,23 @@ func strangers() []limited {
 		limited{name: "fiber-40-4-fixed", rule: "Go, fixed window, 40 per 4 s, in whole seconds: 429, X-RateLimit, Retry-After", available: 10, start: goServer(fibers(40, 4*time.Second, fiberlimiter.FixedWindow{}))},
 		limited{name: "symfony-150-10", rule: "PHP, sliding counter, 150 per 10 s: 429, Retry-After", available: 15, start: script("env", "symfony.php", "SETTING=b", "DIR={{.Dir}}", "php", "-S", "{{.Host}}:{{.Port}}", "FILE")},
 		// Chosen before any of them was measured.
-		limited{name: "httprate-240-15", rule: "Go, sliding counter, 240 per 15 s: 429, headers, Retry-After", available: 16, final: true, start: goServer(sliding(240, 15*time.Second))},
-		limited{name: "ulule-120-10", rule: "Go, fixed window, 120 per 10 s: 429, headers", available: 12, final: true, start: goServer(ulule(120, 10*time.Second))},
-		limited{name: "throttled-22", rule: "Go, GCRA, 22/s, burst 6: 429, headers in whole seconds, Retry-After", available: 22, final: true, start: goServer(gcra(throttled.PerSec(22), 6))},
-		limited{name: "sethvargo-45-3", rule: "Go, fixed window, 45 per 3 s: 429, headers and Retry-After as dates", available: 15, final: true, start: goServer(sethvargo(45, 3*time.Second))},
-		limited{name: "envoy-30-9", rule: "bucket of 30, 9 tokens per 500 ms: 429", available: 18, final: true, start: goServer(chunks(30, 9, 500*time.Millisecond))},
-		limited{name: "echo-14-7", rule: "Go, bucket of 7, 14/s: 429", available: 14, final: true, start: goServer(echoes(14, 7))},
-		limited{name: "fiber-105-7", rule: "Go, sliding counter, 105 per 7 s, in whole seconds: 429, X-RateLimit, Retry-After", available: 105.0 / 8, final: true, start: goServer(fibers(105, 7*time.Second, fiberlimiter.SlidingWindow{}))},
-		limited{name: "express-rate-limit-260-20", rule: "Node, fixed window, 260 per 20 s: 429, RateLimit draft 6, Retry-After", available: 13, final: true, start: node("express-rate-limit", "c")},
-		limited{name: "rate-limiter-flexible-72-6", rule: "Node, fixed window, 72 per 6 s: 429, blocks for 6 s", available: 12, final: true, start: node("rate-limiter-flexible", "c")},
-		limited{name: "fastify-210-15", rule: "Node, fixed window, 210 per 15 s: 429, X-RateLimit, Retry-After", available: 14, final: true, start: node("@fastify/rate-limit", "c")},
-		limited{name: "koa-ratelimit-48-3", rule: "Node, sliding window, 48 per 3 s: 429, Retry-After", available: 16, final: true, start: node("koa-ratelimit", "c")},
-		limited{name: "rack-attack-110-10", rule: "Ruby, fixed window, 110 per 10 s: 429, Retry-After", available: 11, final: true, start: script("ruby", "attack.rb", "{{.Host}}", "{{.Port}}", "c")},
-		limited{name: "symfony-95-5", rule: "PHP, fixed window, 95 per 5 s: 429", available: 19, final: true, start: script("env", "symfony.php", "SETTING=c", "DIR={{.Dir}}", "php", "-S", "{{.Host}}:{{.Port}}", "FILE")},
-		limited{name: "django-rest-900-60", rule: "Python, sliding log, 900 per minute: 429, Retry-After", available: 15, final: true, start: script("/usr/bin/python3", "django_rest.py", "{{.Host}}", "{{.Port}}", "900/min")},
+		limited{name: "httprate-240-15", rule: "Go, sliding counter, 240 per 15 s: 429, headers, Retry-After", available: 16, half: "final", start: goServer(sliding(240, 15*time.Second))},
+		limited{name: "ulule-120-10", rule: "Go, fixed window, 120 per 10 s: 429, headers", available: 12, half: "final", start: goServer(ulule(120, 10*time.Second))},
+		limited{name: "throttled-22", rule: "Go, GCRA, 22/s, burst 6: 429, headers in whole seconds, Retry-After", available: 22, half: "final", start: goServer(gcra(throttled.PerSec(22), 6))},
+		limited{name: "sethvargo-45-3", rule: "Go, fixed window, 45 per 3 s: 429, headers and Retry-After as dates", available: 15, half: "final", start: goServer(sethvargo(45, 3*time.Second))},
+		limited{name: "envoy-30-9", rule: "bucket of 30, 9 tokens per 500 ms: 429", available: 18, half: "final", start: goServer(chunks(30, 9, 500*time.Millisecond))},
+		limited{name: "echo-14-7", rule: "Go, bucket of 7, 14/s: 429", available: 14, half: "final", start: goServer(echoes(14, 7))},
+		limited{name: "fiber-105-7", rule: "Go, sliding counter, 105 per 7 s, in whole seconds: 429, X-RateLimit, Retry-After", available: 105.0 / 8, half: "final", start: goServer(fibers(105, 7*time.Second, fiberlimiter.SlidingWindow{}))},
+		limited{name: "express-rate-limit-260-20", rule: "Node, fixed window, 260 per 20 s: 429, RateLimit draft 6, Retry-After", available: 13, half: "final", start: node("express-rate-limit", "c")},
+		limited{name: "rate-limiter-flexible-72-6", rule: "Node, fixed window, 72 per 6 s: 429, blocks for 6 s", available: 12, half: "final", start: node("rate-limiter-flexible", "c")},
+		limited{name: "fastify-210-15", rule: "Node, fixed window, 210 per 15 s: 429, X-RateLimit, Retry-After", available: 14, half: "final", start: node("@fastify/rate-limit", "c")},
+		limited{name: "koa-ratelimit-48-3", rule: "Node, sliding window, 48 per 3 s: 429, Retry-After", available: 16, half: "final", start: node("koa-ratelimit", "c")},
+		limited{name: "rack-attack-110-10", rule: "Ruby, fixed window, 110 per 10 s: 429, Retry-After", available: 11, half: "final", start: script("ruby", "attack.rb", "{{.Host}}", "{{.Port}}", "c")},
+		limited{name: "symfony-95-5", rule: "PHP, fixed window, 95 per 5 s: 429", available: 19, half: "final", start: script("env", "symfony.php", "SETTING=c", "DIR={{.Dir}}", "php", "-S", "{{.Host}}:{{.Port}}", "FILE")},
+		// Those of docs/benchmarks.md, beside Compared.
+		limited{name: "express-rate-limit-200-12", rule: "Node, fixed window, 200 per 12 s: 429, RateLimit draft 7, Retry-After", available: 200.0 / 12, half: "peers", start: node("express-rate-limit", "d")},
+		limited{name: "gcra-18", rule: "Go, GCRA, 18/s, burst 5: 429, headers in whole seconds, Retry-After", available: 18, half: "peers", start: goServer(gcra(throttled.PerSec(18), 5))},
+		limited{name: "django-rest-900-60", rule: "Python, sliding log, 900 per minute: 429, Retry-After", available: 15, half: "final", start: script("/usr/bin/python3", "django_rest.py", "{{.Host}}", "{{.Port}}", "900/min")},
 	)
 }
 
@@ -282,18 +287,19 @@ func (s *status) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
-// TestLimiters prints a table: a row per limiter, a column per program, figures from the server's log as those of
-// [TestCompare]. "knows" is a client that is told the rule and asks at most of it, at an even pace.
+// TestLimiters prints a table: a row per limiter, a column per program, figures from the server's log: it fails when
+// something did not run, not for a figure. "knows" is a client that is told the rule and asks at most of it, at an even pace.
 func TestLimiters(t *testing.T) {
-	clients := pick(t, contenders(t), *columns, func(c client) string { return c.name })
+	clients := pick(t, installed(t), *columns, func(c client) string { return c.name })
 	var chosen []limited
 	for _, l := range strangers() {
-		if *half == "" && l.name == "envoy-20-5" || *half == "tuning" && !l.final || *half == "final" && l.final {
+		if *half == "" && l.name == "envoy-20-5" || *half == "tuning" && l.half == "" || *half != "" && *half == l.half {
 			if *only == "" || strings.Contains(","+*only+",", ","+l.name+",") {
 				chosen = append(chosen, l)
 			}
 		}
 	}
+	begin(t)
 	cells := make([][]string, len(chosen))
 	slots := make(chan struct{}, *atOnce)
 	t.Run("all", func(t *testing.T) {
@@ -340,41 +346,8 @@ func one(t *testing.T, l limited, c client) string {
 		cell = outageOf(hits, begun.Add(awayFrom), begun.Add(awayTo), l.available).String()
 	}
 	t.Logf("%s, %s: %s", l.name, c.name, cell)
+	record(t, l, c, hits)
 	return cell
-}
-
-// contenders are the programs of the flag, and the client that knows.
-func contenders(t *testing.T) []client {
-	t.Helper()
-	all := []client{{name: "knows"}}
-	if *binaries == "" {
-		return append(all, client{name: "steer", crawl: ours("steer")})
-	}
-	for word := range strings.SplitSeq(*binaries, ",") {
-		name, path, ok := strings.Cut(word, "=")
-		require.True(t, ok, "%q is not NAME=PATH", word)
-		all = append(all, client{name: name, crawl: func(t *testing.T, page string, d time.Duration) {
-			t.Helper()
-			ctx, cancel := context.WithTimeout(t.Context(), d+20*time.Second)
-			defer cancel()
-			cmd := exec.CommandContext(ctx, path, "--strategy", strings.TrimRight(name, "0123456789"), "--max-rate", strconv.Itoa(ceiling),
-				"--rate", "1", "--no-robots", "--no-sitemaps", "--max-time", d.String(), "-q", "-o", os.DevNull, "-i", "-")
-			in, out := io.Pipe()
-			defer in.Close()
-			cmd.Stdin = in
-			go func() {
-				defer out.Close()
-				for n := range int(100 * d.Seconds()) { // twice what any limiter here gives
-					if _, err := fmt.Fprintln(out, page+strconv.Itoa(n)); err != nil {
-						return
-					}
-				}
-			}()
-			said, err := cmd.CombinedOutput()
-			require.Equal(t, 10, cmd.ProcessState.ExitCode(), "%v: %s", err, said) // ended by --max-time
-		}})
-	}
-	return all
 }
 
 // pace asks at an even pace for that long, whatever the answers.

@@ -10,7 +10,6 @@ class Pages(scrapy.Spider):
 
     def start_requests(self):
         # Scrapy takes the next one when it has room, so that there is no list to run dry.
-        print("begun", flush=True)  # the time is taken from here, not from Python's start
         for n in itertools.count():
             yield scrapy.Request(f"{self.page}{n}")
 

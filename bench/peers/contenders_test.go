@@ -21,6 +21,7 @@ type task struct {
 	origin, seed string // no slash at the end of the origin
 	list         string // file with the paths that a crawl asks for
 	dir          string // its own, empty at first
+	ca           string // file with the certificate of the site; empty if it has none
 }
 
 // contender is a crawler under comparison.
@@ -71,6 +72,7 @@ func contenders(t *testing.T, crawl, bare string) []contender {
 			return []string{"colly", "-in-flight", n, k.seed}
 		}},
 		installed("wget2", "--delete-after, which writes nothing", wget2, 8), // 8: the server refused something
+		crawlee(),
 		installed("httrack", "-p0, which writes nothing", httrack),
 		installed("scrapy", "LinkExtractor, no items", scrapy(t)),
 	}
@@ -111,12 +113,29 @@ func having(t *testing.T, crawl, flag string, c contender) contender {
 	return c
 }
 
+// crawlee is a contender of npm.
+func crawlee() contender {
+	c := contender{name: "crawlee", note: "CheerioCrawler, no items", foreign: true}
+	program, err := filepath.Abs("crawlee/crawl.js")
+	if err == nil {
+		_, err = os.Stat("crawlee/node_modules")
+	}
+	if err == nil {
+		c.program, err = exec.LookPath("node")
+	}
+	if err != nil {
+		c.missing = "`npm ci --prefix bench/peers/crawlee` brings it"
+	}
+	c.args = func(k task) []string { return []string{program, "follow", k.seed, fmt.Sprint(inFlight)} }
+	return c
+}
+
 // installed is a contender of the distribution.
 func installed(name, note string, args func(task) []string, fine ...int) contender {
 	c := contender{name: name, note: note, args: args, fine: fine, foreign: true}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		c.missing = "not installed; `make bench-peers` brings it on Debian and Ubuntu"
+		c.missing = "not installed; `make bench-speed` brings it on Debian and Ubuntu"
 	}
 	c.program = path
 	return c
@@ -125,6 +144,7 @@ func installed(name, note string, args func(task) []string, fine ...int) contend
 // wget2 asks for images, styles and scripts too, unless it is told not to look at them.
 func wget2(k task) []string {
 	return []string{
+		"--ca-certificate=" + k.ca, // empty means those of the system
 		"--quiet", "--no-config", "--no-hsts", "--recursive", "--level=inf", "--delete-after",
 		"--ignore-tags=img,link,script", fmt.Sprintf("--max-threads=%d", inFlight), k.seed,
 	}
@@ -161,5 +181,8 @@ func (c contender) command(k task) *exec.Cmd {
 	cmd := exec.Command(c.program, c.args(k)...)
 	cmd.Dir = k.dir
 	cmd.Env = append(os.Environ(), "HOME="+k.dir, "PYTHONDONTWRITEBYTECODE=1", "no_proxy=127.0.0.1", "NO_PROXY=127.0.0.1")
+	if k.ca != "" {
+		cmd.Env = append(cmd.Env, "SSL_CERT_FILE="+k.ca, "NODE_EXTRA_CA_CERTS="+k.ca)
+	}
 	return cmd
 }

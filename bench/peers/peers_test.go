@@ -27,6 +27,8 @@ var (
 	names   = flag.String("peers.names", quick, "contenders, by comma; empty means all")
 	limit   = flag.Duration("peers.timeout", 2*time.Minute, "how long one crawl may take; longer counts as failed")
 	site    = flag.String("peers.site", "python", "python (526 pages of Debian 12) or boost (3,805)")
+	secure  = flag.Bool("peers.tls", false, "whether the site is served over TLS, and compressed for who accepts that")
+	csvFile = flag.String("peers.csv", "", "file to which each crawl appends a line; empty means none")
 	outFile = flag.String("peers.out", "", "file for the table, beside standard output; empty means none")
 )
 
@@ -131,8 +133,17 @@ func (a *arena) explore(t *testing.T, crawl string) {
 // run lets a contender crawl the site, on a server that nobody else uses.
 func (a *arena) run(t *testing.T, c contender) (process.Usage, []realserver.Hit, error) {
 	t.Helper()
-	server := realserver.Nginx(t, a.root, "", "")
-	k := task{origin: server.URL, seed: server.URL + a.page, list: a.list, dir: t.TempDir()}
+	k := task{list: a.list, dir: t.TempDir()}
+	var server *realserver.Server
+	if *secure {
+		var http string
+		http, k.origin, k.ca = overTLS(t, a.root)
+		server = realserver.Nginx(t, a.root, http, "")
+	} else {
+		server = realserver.Nginx(t, a.root, "", "")
+		k.origin = server.URL
+	}
+	k.seed = k.origin + a.page
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 	u, err := process.Run(ctx, c.command(k), c.fine...)
@@ -189,4 +200,5 @@ func (r *result) add(t *testing.T, round int, a *arena) {
 	}
 	t.Logf("%s: %d pages, %d requests, %v of processor, %v, %d MB", r.name, s.pages, s.requests, u.CPU, u.Wall.Round(time.Millisecond), u.Peak>>20)
 	r.samples = append(r.samples, s)
+	s.record(t, r.name)
 }

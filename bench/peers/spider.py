@@ -17,5 +17,7 @@ class Site(scrapy.Spider):
 
     def parse(self, response):
         if isinstance(response, scrapy.http.HtmlResponse):
+            if getattr(self, "items", None):
+                yield {"url": response.url}
             for link in self.links.extract_links(response):
                 yield scrapy.Request(link.url)

@@ -2,6 +2,7 @@ package peers_test
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,31 @@ import (
 type sample struct {
 	process.Usage
 	round, pages, requests int
+}
+
+// record appends the crawl to the file of -peers.csv.
+func (s sample) record(t *testing.T, name string) {
+	t.Helper()
+	if *csvFile == "" {
+		return
+	}
+	way := "HTTP"
+	if *secure {
+		way = "TLS and gzip"
+	}
+	appendTo(t, *csvFile, "way,round,contender,pages,requests,cpu_s,wall_s,peak_mb",
+		fmt.Sprintf("%s,%d,%s,%d,%d,%.3f,%.3f,%d", way, s.round+1, name, s.pages, s.requests, s.CPU.Seconds(), s.Wall.Seconds(), s.Peak>>20))
+}
+
+// appendTo adds a line to a file, which has a head.
+func appendTo(t *testing.T, path, head, line string) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		text, err = []byte(head+"\n"), nil
+	}
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, append(text, line+"\n"...), 0o644))
 }
 
 // perCPU is pages per second of processor time.

@@ -26,6 +26,7 @@ const start = {
     a: () => express(require('express-rate-limit').rateLimit({ windowMs: 15000, limit: 150, standardHeaders: 'draft-8', legacyHeaders: false })),
     b: () => express(require('express-rate-limit').rateLimit({ windowMs: 60000, limit: 900 })),
     c: () => express(require('express-rate-limit').rateLimit({ windowMs: 20000, limit: 260, standardHeaders: 'draft-6', legacyHeaders: false })),
+    d: () => express(require('express-rate-limit').rateLimit({ windowMs: 12000, limit: 200, standardHeaders: 'draft-7', legacyHeaders: false })),
   },
   'rate-limiter-flexible': {
     a: () => express(flexible({ points: 30, duration: 2 })),

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gocolly/colly/v2"
+	"github.com/gocolly/colly/v2/queue"
 )
 
 // crawlColly is the program of colly's own examples, told to stay on the host, to obey
@@ -41,4 +42,26 @@ func crawlColly(o options) (counts, error) {
 		return counts{}, errors.New("colly saw no page")
 	}
 	return counts{pages.Load(), found.Load()}, nil
+}
+
+// collyList asks for every URL of a list with colly's queue, as its documentation shows it.
+func collyList(o options) (counts, error) {
+	urls, err := lines(o.list)
+	if err != nil {
+		return counts{}, err
+	}
+	q, err := queue.New(o.inFlight, &queue.InMemoryQueueStorage{MaxSize: len(urls)})
+	if err != nil {
+		return counts{}, err
+	}
+	for _, u := range urls {
+		if err := q.AddURL(u); err != nil {
+			return counts{}, err
+		}
+	}
+	var pages atomic.Int64
+	c := colly.NewCollector()
+	c.OnResponse(func(*colly.Response) { pages.Add(1) })
+	err = q.Run(c)
+	return counts{pages: pages.Load()}, err
 }

@@ -5,6 +5,7 @@
 //	contender fetch -list FILE -origin URL   ask for every path of the list, read the answers
 //	contender tokens -list FILE -origin URL  the same, and look for links with x/net/html
 //	contender colly URL                      crawl the host with colly
+//	contender colly-list -list FILE          ask for every URL of the list with colly
 //	contender crawl [-strategy S] [-cpu FILE] [-allocs FILE] [-runs N] URL
 //
 // It says how many pages and links it met on standard output. A contender exits with 1
@@ -33,7 +34,7 @@ type options struct {
 // counts is what a contender met.
 type counts struct{ pages, links int64 }
 
-var errUsage = errors.New("usage: contender fetch|tokens|colly|crawl [flags] [URL]")
+var errUsage = errors.New("usage: contender fetch|tokens|colly|colly-list|crawl [flags] [URL]")
 
 func main() {
 	if err := run(os.Args[1:], os.Stdout); err != nil {
@@ -62,6 +63,8 @@ func run(args []string, out io.Writer) error {
 		n, err = loop(o, links)
 	case "colly":
 		n, err = crawlColly(o)
+	case "colly-list":
+		n, err = collyList(o)
 	case "crawl":
 		n, err = crawlOurs(o)
 	default:
@@ -78,7 +81,7 @@ func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("contender", flag.ContinueOnError)
 	f.IntVar(&o.inFlight, "in-flight", 16, "requests under way at a time")
-	f.StringVar(&o.list, "list", "", "file with the paths to ask for, one per line")
+	f.StringVar(&o.list, "list", "", "file with the paths, or URLs, to ask for, one per line")
 	f.StringVar(&o.origin, "origin", "", "scheme, address and port that the paths are below")
 	f.StringVar(&o.cpu, "cpu", "", "write a CPU profile to this file")
 	f.StringVar(&o.allocs, "allocs", "", "write a profile of allocations to this file")

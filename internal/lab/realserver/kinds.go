@@ -107,6 +107,18 @@ func Kept() []Kind {
 	}
 }
 
+// Compared are the servers of docs/benchmarks.md, whose limits were chosen before any client met them.
+func Compared() []Kind {
+	return []Kind{
+		{Name: "nginx-16", Rule: "limit_req 16 r/s, burst 6 nodelay: 429", Nominal: 16, Available: 16, AtOnce: 7, Status: 429, recipe: nginxLimit("16r/s", "burst=6 nodelay", "limit_req_status 429;")},
+		{Name: "haproxy-170-10", Rule: "stick-table, > 170 in 10 s: 429, Retry-After 4", Nominal: 17, Available: 17, AtOnce: 170, Status: 429, RetryAfter: true, recipe: haproxyLimit(170, 10, 4)},
+		{Name: "mod_qos-180-9", Rule: "180 per 9 s: 503", Nominal: 20, Available: 179.0 / 10, AtOnce: 179, Status: 503, Why: qosWhy, recipe: modQoS(180, 9)},
+		{Name: "mod_evasive-22", Rule: "> 22 in a second: 403 for 10 s, renewed", Nominal: 22, Available: 22, AtOnce: 22, Status: 403, recipe: modEvasive(22, 10)},
+		{Name: "varnish-130-8", Rule: "vsthrottle, bucket of 130 per 8 s: 429", Nominal: 16.25, Available: 16.25, AtOnce: 130, Status: 429, recipe: varnish(130, "8s")},
+		{Name: "flask-limiter-170-10", Rule: "moving window, 170 per 10 s: 429, quota headers", Nominal: 17, Available: 17, AtOnce: 170, Status: 429, RetryAfter: true, recipe: flask(170, 10, true)},
+	}
+}
+
 const qosWhy = "it refuses the last one, and the window lasts a second more"
 
 // Program runs a program of the caller's, whose first word is looked for in the path and whose standard output
