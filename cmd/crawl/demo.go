@@ -25,7 +25,7 @@ import (
 func demoCommand(s cli.Streams) *cobra.Command {
 	length := 20 * time.Second // by then the outage is over and most hosts are done
 	cmd := verb("demo")
-	cmd.Flags().DurationVar(&length, "for", length, "end after that long")
+	flags.DurationVar(cmd.Flags(), &length, "for", length, "end after that long")
 	// The demo decides itself what it crawls and as whom.
 	settings := flags.Add(cmd, func(f config.Flag) bool {
 		g := flags.GroupOfSetting(f.Path)

@@ -25,7 +25,7 @@ func planCommand(s cli.Streams) *cobra.Command {
 	cmd := verb("plan")
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().DurationVar(&cfg.Within, "within", time.Minute, "end after this `time`")
+	flags.DurationVar(cmd.Flags(), &cfg.Within, "within", time.Minute, "end after this `time`")
 	settings := flags.AddAll(cmd, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		loaded, err := settings.Load(s.Env)

@@ -30,7 +30,7 @@ func againCommand(s cli.Streams) *cobra.Command {
 	var again assembly.Again
 	cmd := verb("again")
 	cmd.Args, cmd.ValidArgsFunction = flags.OneDir("again"), flags.CompleteDirs
-	cmd.Flags().DurationVar(&again.MaxAge, "max-age", 0, "ask only for what was answered longer ago than that `time`, or not at all; 0 = for everything")
+	flags.DurationVar(cmd.Flags(), &again.MaxAge, "max-age", 0, "ask only for what was answered longer ago than that `time`, or not at all; 0 = for everything")
 	cmd.Flags().BoolVar(&again.Unfinished, "unfinished", false, "begin a round though the last one was interrupted")
 	settings := flags.AddAll(cmd, true)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/simulate"
 
 	lab "github.com/treadlight/crawl/internal/lab/simulate"
@@ -33,9 +34,9 @@ func simulateCommand(s cli.Streams) *cobra.Command {
 	f.IntVar(&o.Random, "random", 0, "run `n` hosts drawn at random, R1 and so on; without a PATTERN only those")
 	f.Float64Var(&o.Rate, "rate", 1, "requests per second to begin with")
 	f.Float64Var(&o.MaxRate, "max-rate", 2000, "requests per second not to go above; a start that is not given is at most that")
-	f.DurationVar(&o.Duration, "duration", 0, "length of each run; 0 = the scenario's, 15m or 30m")
+	flags.DurationVar(f, &o.Duration, "duration", 0, "length of each run; 0 = the scenario's, 15m or 30m")
 	f.BoolVar(&o.Trace, "trace", false, "show how one scenario goes, line by line")
-	f.DurationVar(&o.Every, "every", 0, "a line of --trace each time; 0 = when something changed, and each minute")
+	flags.DurationVar(f, &o.Every, "every", 0, "a line of --trace each time; 0 = when something changed, and each minute")
 	f.StringVar(&o.Plot, "plot", "", "draw one scenario, a panel for each strategy, into `file` as SVG")
 	f.BoolVar(&o.List, "list", false, "list the scenarios and run nothing")
 	f.StringVar(&o.Format, "format", "table", "form of the output, a `word`: table or json")

@@ -61,7 +61,7 @@ const (
 	kindInt           // a whole number
 	kindRate          // requests per second
 	kindNumber        // any other real number
-	kindDuration      // as time.ParseDuration reads it
+	kindDuration      // see ParseDuration
 	kindSize          // bytes, with KiB, MB and so on
 	kindChoice        // one of field.enum
 	kindList          // a list of texts

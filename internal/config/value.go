@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // A value has one of the types bool, int64 (int and size), float64 (rate and number), time.Duration, string (text and
@@ -40,10 +41,23 @@ func (f *field) parse(s string) (any, error) {
 	}
 }
 
-// parseDuration guesses what was meant by a number without a unit, the most common mistake, and by days, which Go's
-// durations do not have because not all days have 24 hours.
+// ParseDuration parses a duration as [time.ParseDuration] does, and also in days of 24 hours and weeks of seven such
+// days: 7d, 1w, 1d12h.
+func ParseDuration(s string) (time.Duration, error) {
+	return time.ParseDuration(longUnits().ReplaceAllStringFunc(s, func(part string) string {
+		x, _ := strconv.ParseFloat(part[:len(part)-1], 64) // the pattern matches numbers
+		if x *= 24; part[len(part)-1] == 'w' {
+			x *= 7
+		}
+		return strconv.FormatFloat(x, 'f', -1, 64) + "h"
+	}))
+}
+
+var longUnits = lazy.Regexp(`(?:\d+\.?\d*|\.\d+)[dw]`)
+
+// parseDuration guesses what was meant by a number without a unit, the most common mistake.
 func (f *field) parseDuration(s string) (any, error) {
-	d, err := time.ParseDuration(s)
+	d, err := ParseDuration(s)
 	if err == nil {
 		return d, nil
 	}
@@ -51,12 +65,6 @@ func (f *field) parseDuration(s string) (any, error) {
 	// No guess for numbers that are no duration here: below zero, or above 68 years.
 	if numErr == nil && x > 0 && x <= math.MaxInt32 {
 		return nil, fmt.Errorf(`%s has no unit; write %q for seconds`, s, s+"s")
-	}
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if x, err := strconv.ParseFloat(days, 64); err == nil && x > 0 && x <= 366 {
-			hours := strconv.FormatFloat(x*24, 'f', -1, 64) + "h"
-			return nil, fmt.Errorf(`%s is in days; write %q`, s, hours)
-		}
 	}
 	return nil, fmt.Errorf("%s is not a duration; give %s", document.Quote(s), f.want())
 }

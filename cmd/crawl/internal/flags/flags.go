@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -178,6 +179,23 @@ func (v *flagValue) Type() string {
 	}
 	return v.flag.Arg
 }
+
+// DurationVar declares a flag for a time of a verb's own, as the settings write it.
+func DurationVar(set *pflag.FlagSet, to *time.Duration, name string, value time.Duration, usage string) {
+	*to = value
+	set.Var((*duration)(to), name, usage)
+}
+
+type duration time.Duration
+
+func (d *duration) Set(s string) error {
+	v, err := config.ParseDuration(s)
+	*d = duration(v)
+	return err
+}
+
+func (d *duration) String() string { return time.Duration(*d).String() }
+func (*duration) Type() string     { return "duration" }
 
 // The groups of flags in the help.
 const (

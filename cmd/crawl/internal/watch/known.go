@@ -210,7 +210,7 @@ type candidate struct {
 }
 
 // value returns what a visit of a URL would gain. The URL is due from one on. With all, every watched URL is due unless
-// it is gone or failed recently.
+// it failed recently, also a page that is gone.
 func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value float64) {
 	at := now.Unix()
 	if wait := min(time.Hour<<min(max(e.failures, 1)-1, 10), 7*24*time.Hour); e.failures > 0 && at < e.tried+int64(wait/time.Second) {
@@ -218,7 +218,7 @@ func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value f
 	}
 	elapsed := time.Duration(at-e.visited) * time.Second
 	switch {
-	case e.state == gone && (e.depth != seedDepth || e.kind != page || elapsed < recheckSeed):
+	case e.state == gone && (e.kind != page || !all && (e.depth != seedDepth || elapsed < recheckSeed)):
 		return 0, 0
 	case e.state == live && elapsed < shortestInterval && !all:
 		return 0, 0

@@ -206,15 +206,23 @@ func TestChanges(t *testing.T) {
 
 	_, told = w.round(time.Hour)
 	require.Empty(t, told)
-	require.NotContains(t, s.requests(), "/d 404", "it is retired")
+	require.Contains(t, s.requests(), "/d 404", "a round of everything asks for what is gone too")
 
 	s.set("/d", text("It is back"))
+	w.all = false
 	w.round(time.Hour)
-	require.NotContains(t, strings.Join(s.requests(), " "), "/d")
+	require.NotContains(t, strings.Join(s.requests(), " "), "/d", "what is gone is never due")
 	w.end()
-	w = watched(t, dir, clk, true, 0)
+	w = watched(t, dir, clk, false, 0)
 	_, told = w.round(8 * 24 * time.Hour)
 	require.Equal(t, []string{"added /d"}, told, "something still leads to it")
+	s.set("/d", answer{status: 410})
+	w.all = true
+	_, told = w.round(time.Hour)
+	require.Equal(t, []string{"gone /d"}, told)
+	s.set("/d", text("It is back again"))
+	_, told = w.round(time.Hour)
+	require.Equal(t, []string{"added /d"}, told)
 	ids := map[string]bool{}
 	for _, c := range w.told() {
 		require.False(t, ids[c.ID])
