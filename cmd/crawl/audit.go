@@ -10,6 +10,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/report"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 )
@@ -56,14 +57,8 @@ func auditCommand(s cli.Streams) *cobra.Command {
 		cfg.Seeds = args
 		config.ToProgram(&loaded.Config, &cfg.Options)
 		cfg.Options.Output.Overwrite = overwrite
-		log := &loaded.Config.Log
-		cfg.Quiet = log.Quiet()
-		cfg.Term = cli.NewTerminal(s.Err, s.Env, log.Progress)
-		level := cli.LevelOf(log.Level)
-		cfg.Log = cli.NewLogger(cfg.Term, log, level)
-		for _, w := range loaded.Warnings {
-			cfg.Log.Warn(w) //nolint:sloglint // the configuration's warnings are sentences with their fix
-		}
+		cfg.Quiet = loaded.Config.Log.Quiet()
+		cfg.Term, cfg.Log, cfg.Every = job.Messages(s, loaded)
 		return audit.Run(cmd.Context(), cfg)
 	}
 	return cmd

@@ -2,14 +2,12 @@ package main
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -97,16 +95,8 @@ func (r *mirrorRun) run(ctx context.Context) error {
 	if dir == sink.Stdout || dir == "" {
 		return cli.Usagef("mirror needs a directory: -o DIR")
 	}
-	term := cli.NewTerminal(r.Err, r.Env, cfg.Log.Progress)
-	var level slog.LevelVar
-	level.Set(cli.LevelOf(cfg.Log.Level))
 	if len(r.seeds) > 0 || r.serve == "" {
-		log := cli.NewLogger(term, &cfg.Log, &level)
-		for _, w := range r.loaded.Warnings {
-			log.Warn(w) //nolint:sloglint // each is a sentence with its fix
-		}
-		log = job.OfProgram(log)
-		if err := r.mirror(ctx, dir, term, log); err != nil {
+		if err := r.mirror(ctx, dir); err != nil {
 			return err
 		}
 	}
@@ -116,18 +106,19 @@ func (r *mirrorRun) run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return mirror.Serve(ctx, dir, r.serve, func(url string) {
-		cli.Say(term, "%s is shown at %s; Ctrl-C ends it\n", dir, url)
+		cli.Say(cli.NewTerminal(r.Err, r.Env, cfg.Log.Progress), "%s is shown at %s; Ctrl-C ends it\n", dir, url)
 	})
 }
 
-func (r *mirrorRun) mirror(ctx context.Context, dir string, term *cli.Terminal, log *slog.Logger) error {
+func (r *mirrorRun) mirror(ctx context.Context, dir string) error {
 	cfg := &r.loaded.Config
+	term, log, every := job.Messages(r.Streams, r.loaded)
 	o := crawl.Options{Version: cli.Version()}
 	config.ToProgram(cfg, &o)
 	if r.prefix {
 		o.Scope.Mode = "prefix"
 	}
-	m, err := mirror.Open(mirror.Options{Dir: dir, Seeds: r.seeds, SameHost: !r.span, Delete: r.delete, Keep: r.keep, Crawl: o, Log: log})
+	m, err := mirror.Open(mirror.Options{Dir: dir, Seeds: r.seeds, SameHost: !r.span, Delete: r.delete, Keep: r.keep, Crawl: o, Log: job.OfProgram(log)})
 	if err != nil {
 		return err
 	}
@@ -137,10 +128,6 @@ func (r *mirrorRun) mirror(ctx context.Context, dir string, term *cli.Terminal, 
 		return err
 	}
 	if c := m.Crawler(); c != nil {
-		var every time.Duration
-		if cfg.Log.Progress != "none" && !cfg.Log.Quiet() {
-			every = cfg.Stats.Interval
-		}
 		err = job.Supervise(ctx, term, log, every, c, run)
 	} else {
 		err = run(ctx)

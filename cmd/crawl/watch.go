@@ -151,15 +151,10 @@ func (r *watchRun) keep(text string, set *pflag.FlagSet) error {
 }
 
 func (r *watchRun) run(ctx context.Context) (err error) {
-	cfg := &r.loaded.Config
-	term := cli.NewTerminal(r.Err, r.Env, cfg.Log.Progress)
-	log := cli.NewLogger(term, &cfg.Log, cli.LevelOf(cfg.Log.Level))
+	term, log, every := job.Messages(r.Streams, r.loaded)
 	signal.Ignore(syscall.SIGPIPE) // a closed pipe is then a write error, reported like any other
 	defer signal.Reset(syscall.SIGPIPE)
-	for _, warning := range r.loaded.Warnings {
-		log.Warn(warning) //nolint:sloglint // the configuration's warnings are sentences with their fix
-	}
-	r.o.Settings, r.o.Log = *cfg, job.OfProgram(log)
+	r.o.Settings, r.o.Log = r.loaded.Config, job.OfProgram(log)
 	w, err := watch.Open(r.o)
 	if err != nil {
 		return err
@@ -176,7 +171,7 @@ func (r *watchRun) run(ctx context.Context) (err error) {
 	ended, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	told := make(chan error, 1)
 	go func() { told <- out.Run(ended, log) }()
-	err = r.rounds(ctx, w, out, term, log)
+	err = r.rounds(ctx, w, out, term, log, every)
 	end(err)
 	if e := <-told; err == nil || cli.CodeOf(err) == cli.CodeInterrupted && e != nil {
 		err = e
@@ -206,12 +201,7 @@ func (r *watchRun) outputs(w *watch.Watch, term *cli.Terminal) (*watch.Outputs, 
 }
 
 // rounds runs one round with --once, or one after another until a signal comes.
-func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, out *watch.Outputs, term *cli.Terminal, log *slog.Logger) error {
-	told := &r.loaded.Config.Log
-	var every time.Duration
-	if told.Progress != "none" && !told.Quiet() {
-		every = r.loaded.Config.Stats.Interval
-	}
+func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, out *watch.Outputs, term *cli.Terminal, log *slog.Logger, every time.Duration) error {
 	asked, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	for {
@@ -225,7 +215,7 @@ func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, out *watch.Output
 			switch {
 			case err != nil:
 				return err
-			case !told.Quiet():
+			case !r.loaded.Config.Log.Quiet():
 				counts.Write(term, log, r.once)
 			}
 			switch {

@@ -40,6 +40,7 @@ type DB struct {
 	open  Opener
 	conn  Conn // nil when it is closed
 	stmts []*Stmt
+	idle  map[string]*Stmt // those of Each that may run again, by their queries
 }
 
 // Open opens a file, in WAL mode unless it is read only. If the file does not exist, Open makes it, unless read only,
@@ -60,7 +61,7 @@ func Open(path string, cfg Config) (*DB, error) {
 	if cfg.syncDir == nil {
 		cfg.syncDir = atomicfile.SyncDir
 	}
-	d := &DB{path: path, open: open}
+	d := &DB{path: path, open: open, idle: make(map[string]*Stmt)}
 	made, err := d.claim(!cfg.ReadOnly)
 	if err != nil {
 		return nil, err
@@ -193,10 +194,17 @@ func (d *DB) query(query string, row func(*Stmt)) error {
 	})
 }
 
-// Each runs a query that is needed once, and calls row for each of its rows. Parameters must be of type int64 or
-// string. It ends early if row returns an error, and returns that.
+// Run runs a statement that returns no rows. Parameters are those of [DB.Each].
+func (d *DB) Run(query string, params ...any) error { return d.Each(query, nil, params...) }
+
+// Each runs a query, and calls row for each of its rows. Parameters must be of type int64 or string; with them the query
+// stays prepared for its next run. It ends early if row returns an error, and returns that.
 func (d *DB) Each(query string, row func(*Stmt) error, params ...any) error {
-	s, err := d.prepare(query)
+	s, err := d.idle[query], error(nil)
+	delete(d.idle, query) // row may run the same query
+	if s == nil {
+		s, err = d.prepare(query)
+	}
 	if err != nil {
 		return err
 	}
@@ -214,6 +222,10 @@ func (d *DB) Each(query string, row func(*Stmt) error, params ...any) error {
 		}
 	}
 	s.Reset()
+	if err == nil && len(params) > 0 && d.idle[query] == nil {
+		d.idle[query] = s
+		return nil
+	}
 	return errors.Join(err, s.close())
 }
 
@@ -240,11 +252,14 @@ func (d *DB) Close() error {
 	for _, s := range d.stmts {
 		_ = s.close() // the error is that of its last step, which was returned already
 	}
+	for _, s := range d.idle {
+		_ = s.close()
+	}
 	var err error
 	if rc := d.conn.Close(); rc != OK {
 		err = &Error{Path: d.path, Code: rc, Message: "it was not closed"}
 	}
-	d.conn, d.stmts = nil, nil
+	d.conn, d.stmts, d.idle = nil, nil, nil
 	return err
 }
 

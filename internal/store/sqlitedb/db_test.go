@@ -142,6 +142,29 @@ func TestQueries(t *testing.T) {
 	require.ErrorContains(t, err, db.Path()+": no such table: nowhere (1)")
 }
 
+// A query with parameters may run again, also for each of its own rows, after an error, and after its table was changed.
+func TestEachAgain(t *testing.T) {
+	db := open(t, filepath.Join(t.TempDir(), "a.db"), sqlitedb.Config{})
+	defer db.Close()
+	require.NoError(t, db.Exec(`CREATE TABLE t (v INTEGER)`))
+	for v := range int64(3) {
+		require.NoError(t, db.Run(`INSERT INTO t VALUES (?)`, v))
+	}
+	const query = `SELECT v FROM t WHERE v >= ? ORDER BY v`
+	var got []int64
+	collect := func(s *sqlitedb.Stmt) error { got = append(got, s.ColumnInt(0)); return nil }
+	require.NoError(t, db.Each(query, func(s *sqlitedb.Stmt) error { return db.Each(query, collect, s.ColumnInt(0)) }, int64(1)))
+	require.Equal(t, []int64{1, 2, 2}, got)
+	failed := errors.New("row")
+	require.ErrorIs(t, db.Each(query, func(*sqlitedb.Stmt) error { return failed }, int64(0)), failed)
+	require.NoError(t, db.Exec(`DROP TABLE t`))
+	require.ErrorContains(t, db.Each(query, collect, int64(0)), "no such table")
+	require.NoError(t, db.Exec(`CREATE TABLE t (v INTEGER); INSERT INTO t VALUES (7)`))
+	got = nil
+	require.NoError(t, db.Each(query, collect, int64(0)))
+	require.Equal(t, []int64{7}, got)
+}
+
 // A file of ours is its owner's alone, and one that was there keeps its mode.
 func TestModeOfTheFile(t *testing.T) {
 	if runtime.GOOS == "windows" {

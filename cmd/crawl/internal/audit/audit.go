@@ -53,6 +53,7 @@ type Config struct {
 	FailOn   []string
 	JSON     bool // write JSON to Out instead of text
 	Quiet    bool
+	Every    time.Duration // between two lines of progress; zero means none
 	Out      io.Writer
 	Term     *cli.Terminal
 	Log      *slog.Logger
@@ -207,11 +208,7 @@ func (a *audit) crawl(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	var every time.Duration
-	if !a.Quiet {
-		every = 10 * time.Second
-	}
-	err = job.Supervise(ctx, a.Term, a.Log, every, c, func(ctx context.Context) error { return c.Run(ctx, a.Seeds...) })
+	err = job.Supervise(ctx, a.Term, a.Log, a.Every, c, func(ctx context.Context) error { return c.Run(ctx, a.Seeds...) })
 	snap := c.Snapshot()
 	switch err = errors.Join(err, file.Close()); {
 	case cli.DiskFull(err) && a.Dir != "":

@@ -12,7 +12,23 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/config"
 )
+
+// Messages returns the terminal and the logger of a verb, and the time between two lines of progress, as for [Supervise].
+// It logs the warnings of the settings.
+func Messages(s cli.Streams, loaded *config.Loaded) (term *cli.Terminal, log *slog.Logger, every time.Duration) {
+	cfg := &loaded.Config.Log
+	term = cli.NewTerminal(s.Err, s.Env, cfg.Progress)
+	log = cli.NewLogger(term, cfg, cli.LevelOf(cfg.Level))
+	for _, warning := range loaded.Warnings {
+		log.Warn(warning) //nolint:sloglint // the configuration's warnings are sentences with their fix
+	}
+	if cfg.Progress != "none" && !cfg.Quiet() {
+		every = loaded.Config.Stats.Interval
+	}
+	return term, log, every
+}
 
 // OfProgram returns a logger for the crawl of a verb. It drops messages about fields of crawl.Options, because the
 // command has already reported the same of its flags.

@@ -68,13 +68,12 @@ func (e *entry) conditional() bool {
 
 // host is a host and what is known of it.
 type host struct {
-	Prior   plan.Prior  `json:"prior"`
-	Trust   plan.Trust  `json:"trust"`
-	Factor  float64     `json:"factor"`           // of the price; see plan.Correct
-	Planned int64       `json:"planned"`          // when Factor was corrected last, in seconds since 1970
-	Spent   [25]int32   `json:"spent"`            // requests per hour: those of a day and of a part of one more hour
-	Hour    int64       `json:"hour"`             // the latest hour in Spent, in hours since 1970
-	Places  []seenPlace `json:"places,omitempty"` // in states of earlier versions; see store.places
+	Prior   plan.Prior `json:"prior"`
+	Trust   plan.Trust `json:"trust"`
+	Factor  float64    `json:"factor"`  // of the price; see plan.Correct
+	Planned int64      `json:"planned"` // when Factor was corrected last, in seconds since 1970
+	Spent   [25]int32  `json:"spent"`   // requests per hour: those of a day and of a part of one more hour
+	Hour    int64      `json:"hour"`    // the latest hour in Spent, in hours since 1970
 	name    string
 	entries []*entry
 	pending int // URLs of the current crawl that are not yet requested

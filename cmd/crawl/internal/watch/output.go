@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"html"
 	"io"
@@ -16,6 +15,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/gorilla/feeds"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/clock"
@@ -185,47 +186,22 @@ func (o *Outputs) Feed(path string) error {
 	return put(nil)
 }
 
-// rss is an RSS 2.0 file.
-type rss struct {
-	XMLName     xml.Name  `xml:"rss"`
-	Version     string    `xml:"version,attr"`
-	Title       string    `xml:"channel>title"`
-	Link        string    `xml:"channel>link"`
-	Description string    `xml:"channel>description"`
-	Items       []rssItem `xml:"channel>item"`
-}
-
-type rssItem struct {
-	Title       string `xml:"title"`
-	Link        string `xml:"link"`
-	Date        string `xml:"pubDate"`
-	ID          rssID  `xml:"guid"`
-	Description string `xml:"description,omitempty"` // HTML
-}
-
-type rssID struct {
-	IsURL bool   `xml:"isPermaLink,attr"`
-	ID    string `xml:",chardata"`
-}
-
 // writeFeed writes changes as RSS, the last one first.
 func writeFeed(w io.Writer, name string, list []numbered) error {
-	feed := rss{Version: "2.0", Title: "Changes of " + name, Description: "What crawl watch has found"}
+	feed := feeds.Feed{Title: "Changes of " + name, Link: &feeds.Link{}, Description: "What crawl watch has found"}
 	for _, one := range slices.Backward(list) {
 		var c Change
 		if err := json.Unmarshal([]byte(one.text), &c); err != nil {
 			return err
 		}
-		item := rssItem{Title: c.Change + ": " + cmp.Or(c.Title, c.URL), Link: c.URL, Date: c.Time.Format(time.RFC1123Z), ID: rssID{ID: c.ID}}
+		item := &feeds.Item{Title: c.Change + ": " + cmp.Or(c.Title, c.URL), Link: &feeds.Link{Href: c.URL}, Created: c.Time, Id: c.ID, IsPermaLink: "false"}
 		if c.Diff != "" {
 			item.Description = "<pre>" + html.EscapeString(c.Diff) + "</pre>"
 		}
-		feed.Link, feed.Items = cmp.Or(feed.Link, c.URL), append(feed.Items, item)
+		feed.Link.Href = cmp.Or(feed.Link.Href, c.URL)
+		feed.Add(item)
 	}
-	_, _ = io.WriteString(w, xml.Header) // the encoder would fail too
-	to := xml.NewEncoder(w)
-	to.Indent("", " ")
-	return to.Encode(feed)
+	return feed.WriteRss(w)
 }
 
 // NewOutputs returns an empty Outputs of the watch.
@@ -233,14 +209,13 @@ func (w *Watch) NewOutputs() *Outputs {
 	return &Outputs{w: w, retry: firstRetry}
 }
 
-// add adds an output and loads its position. A new output receives the changes from now on. The column bytes has what
-// output.wait says.
+// add adds an output and loads its position. A new output receives the changes from now on.
 func (o *Outputs) add(to *output) error {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
 	o.outputs = append(o.outputs, to)
 	known := false
-	err := o.w.store.db.Each(`SELECT change, bytes FROM sinks WHERE name = ?`, func(q *sqlitedb.Stmt) error {
+	err := o.w.store.db.Each(`SELECT change, wait FROM sinks WHERE name = ?`, func(q *sqlitedb.Stmt) error {
 		to.at, to.wait, known = q.ColumnInt(0), q.ColumnInt(1), true
 		return nil
 	}, to.name)
@@ -253,7 +228,7 @@ func (o *Outputs) add(to *output) error {
 }
 
 func (o *Outputs) save(to *output) error {
-	return o.w.store.run(`INSERT OR REPLACE INTO sinks VALUES (?, ?, ?)`, to.name, to.at, to.wait)
+	return o.w.store.db.Run(`INSERT OR REPLACE INTO sinks VALUES (?, ?, ?)`, to.name, to.at, to.wait)
 }
 
 // commit records the position of an output. It removes the changes that all outputs have received, except the last
@@ -268,7 +243,7 @@ func (o *Outputs) commit(to *output, at int64) error {
 	}
 	err := o.save(to)
 	if err == nil && moved {
-		err = o.w.store.run(`DELETE FROM changes WHERE id <= ?`, at-inFeed)
+		err = o.w.store.db.Run(`DELETE FROM changes WHERE id <= ?`, at-inFeed)
 	}
 	return err
 }

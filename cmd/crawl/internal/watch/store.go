@@ -18,24 +18,24 @@ import (
 // store is the database of a watch: what is known of URLs and hosts, texts to compare with, and changes to report. What
 // belongs together is written in one transaction. It is not safe for concurrent use.
 type store struct {
-	db       *sqlitedb.DB
-	deflate  *flate.Writer
-	prepared map[string]*sqlitedb.Stmt // by their text
+	db      *sqlitedb.DB
+	deflate *flate.Writer
 }
 
-// schema is that of version 1. Times are in seconds since 1970; zero means never.
+// schema is that of version 2. Times are in seconds since 1970; zero means never.
 const schema = `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE urls (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, state INTEGER NOT NULL, depth INTEGER NOT NULL, visited INTEGER NOT NULL,
 	tried INTEGER NOT NULL, failures INTEGER NOT NULL, visits INTEGER NOT NULL, digest INTEGER NOT NULL, fresh INTEGER NOT NULL,
 	word INTEGER NOT NULL, told INTEGER NOT NULL, url TEXT NOT NULL, etag TEXT, modified TEXT, history BLOB);
 CREATE TABLE texts (url INTEGER PRIMARY KEY, text BLOB NOT NULL);
+CREATE TABLE held (url INTEGER PRIMARY KEY, known TEXT NOT NULL, text BLOB NOT NULL);
 CREATE TABLE hosts (name TEXT PRIMARY KEY, known TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE changes (id INTEGER PRIMARY KEY AUTOINCREMENT, change TEXT NOT NULL);
-CREATE TABLE sinks (name TEXT PRIMARY KEY, change INTEGER NOT NULL, bytes INTEGER NOT NULL) WITHOUT ROWID;
-PRAGMA user_version = 1;`
+CREATE TABLE sinks (name TEXT PRIMARY KEY, change INTEGER NOT NULL, wait INTEGER NOT NULL) WITHOUT ROWID;
+PRAGMA user_version = 2;`
 
-const schemaVersion = 1
+const schemaVersion = 2
 
 // openStore opens a database, or creates it.
 func openStore(path string) (*store, error) {
@@ -49,35 +49,11 @@ func openStore(path string) (*store, error) {
 	} else if err == nil && version != schemaVersion {
 		err = fmt.Errorf("%s is of another version of the program (%d): go on with that one, or begin anew in another directory", db.Path(), version)
 	}
-	if err == nil { // older databases do not have it
-		err = db.Exec(`CREATE TABLE IF NOT EXISTS held (url INTEGER PRIMARY KEY, known TEXT NOT NULL, text BLOB NOT NULL)`)
-	}
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	deflate, _ := flate.NewWriter(nil, flate.BestCompression) // the level is valid
-	return &store{db, deflate, make(map[string]*sqlitedb.Stmt)}, nil
-}
-
-// run runs a query that returns no rows. Parameters are of type int64 or string.
-func (s *store) run(query string, params ...any) error {
-	q := s.prepared[query]
-	if q == nil {
-		var err error
-		if q, err = s.db.Prepare(query); err != nil {
-			return err
-		}
-		s.prepared[query] = q
-	}
-	for i, v := range params {
-		switch v := v.(type) {
-		case int64:
-			q.Int(i+1, v)
-		case string:
-			q.Text(i+1, v)
-		}
-	}
-	return q.Run()
+	return &store{db, deflate}, nil
 }
 
 // meta returns a value, or "" if there is none.
@@ -90,7 +66,7 @@ func (s *store) meta(key string) (value string, err error) {
 }
 
 func (s *store) setMeta(key, value string) error {
-	return s.run(`INSERT OR REPLACE INTO meta VALUES (?, ?)`, key, value)
+	return s.db.Run(`INSERT OR REPLACE INTO meta VALUES (?, ?)`, key, value)
 }
 
 // load reads all hosts and then all URLs.
@@ -121,7 +97,7 @@ func (s *store) load(url func(*entry) error, hosts map[string]*host) error {
 
 // put writes an entry.
 func (s *store) put(e *entry) error {
-	return s.run(`INSERT OR REPLACE INTO urls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''), NULLIF(?, ''), CAST(NULLIF(?, '') AS BLOB))`,
+	return s.db.Run(`INSERT OR REPLACE INTO urls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''), NULLIF(?, ''), CAST(NULLIF(?, '') AS BLOB))`,
 		e.id, int64(e.kind), int64(e.state), int64(e.depth), e.visited, e.tried, int64(e.failures), int64(e.visits), int64(e.digest), e.fresh, e.word, e.told,
 		e.url, e.etag, e.modified, packHistory(&e.history))
 }
@@ -151,7 +127,7 @@ func (s *store) putLines(id int64, lines []string) error {
 	s.deflate.Reset(&b)
 	_, _ = io.WriteString(s.deflate, strings.Join(lines, "\n"))
 	_ = s.deflate.Close() // a Builder never fails
-	return s.run(`INSERT OR REPLACE INTO texts VALUES (?, CAST(? AS BLOB))`, id, b.String())
+	return s.db.Run(`INSERT OR REPLACE INTO texts VALUES (?, CAST(? AS BLOB))`, id, b.String())
 }
 
 // lines returns the text of a page from one of the tables texts and held, or nil if there is none.
@@ -182,7 +158,7 @@ func (s *store) hold(id int64, h *held) error {
 	if err != nil {
 		return err
 	}
-	return s.run(`INSERT OR IGNORE INTO held SELECT url, ?, text FROM texts WHERE url = ?`, string(text), id)
+	return s.db.Run(`INSERT OR IGNORE INTO held SELECT url, ?, text FROM texts WHERE url = ?`, string(text), id)
 }
 
 // allHeld returns the changes that are held, in the order of their pages and without texts.
@@ -204,7 +180,7 @@ func (s *store) saveHost(h *host) error {
 	if err != nil {
 		return err
 	}
-	return s.run(`INSERT OR REPLACE INTO hosts VALUES (?, ?)`, h.name, string(text))
+	return s.db.Run(`INSERT OR REPLACE INTO hosts VALUES (?, ?)`, h.name, string(text))
 }
 
 // addChange queues a change for all outputs.
@@ -213,7 +189,7 @@ func (s *store) addChange(c *Change) error {
 	if err != nil {
 		return err
 	}
-	return s.run(`INSERT INTO changes (change) VALUES (?)`, string(text))
+	return s.db.Run(`INSERT INTO changes (change) VALUES (?)`, string(text))
 }
 
 // numbered is a change and its number in the list of all changes.

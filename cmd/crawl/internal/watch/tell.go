@@ -253,20 +253,17 @@ func (w *Watch) tellPage(one *held, places map[place]*seenPlace, news *Change) e
 		err = w.store.put(one.e)
 	}
 	if err == nil {
-		err = w.store.run(`DELETE FROM held WHERE url = ?`, one.e.id)
+		err = w.store.db.Run(`DELETE FROM held WHERE url = ?`, one.e.id)
 	}
 	return err
 }
 
 // places returns what is known of the places of a host.
 func (s *store) places(h *host) (map[place]*seenPlace, error) {
-	known := h.Places
+	var known []seenPlace
 	text, err := s.meta(placesOf + h.name)
-	if text != "" {
-		known, h.Places = nil, nil
-		if json.Unmarshal([]byte(text), &known) != nil {
-			err = sqlitedb.Damage(s.db.Path(), fmt.Sprintf("the places of host %q", h.name))
-		}
+	if text != "" && json.Unmarshal([]byte(text), &known) != nil {
+		err = sqlitedb.Damage(s.db.Path(), fmt.Sprintf("the places of host %q", h.name))
 	}
 	places := make(map[place]*seenPlace, len(known))
 	for _, p := range known {

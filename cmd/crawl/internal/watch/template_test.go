@@ -423,24 +423,6 @@ func TestStockAtTheEnd(t *testing.T) {
 	require.Len(t, told, pages)
 }
 
-// What a state of an earlier version knows of places is used.
-func TestPlacesOfEarlierStates(t *testing.T) {
-	s := newSite(t, map[string]answer{"/": text("Home")})
-	dir, clk := t.TempDir(), clocktest.NewFake(begin)
-	w := watched(t, dir, clk, true, 0, s.URL)
-	w.round(0)
-	require.NoError(t, w.store.db.Exec(`UPDATE hosts SET known = json_set(known, '$.places', json('[{"context": 7, "from": 1, "changed": 9, "same": 2, "pages": [1, 2, 3, 4, 5], "told": true}]'))`))
-	w.end()
-	w = watched(t, dir, clk, true, 0)
-	defer w.end()
-	for range 2 {
-		w.round(24 * time.Hour)
-		places, err := w.store.places(w.hosts[strings.TrimPrefix(s.URL, "http://")])
-		require.NoError(t, err)
-		require.Equal(t, map[place]*seenPlace{{7, 1, 0}: {place: place{7, 1, 0}, Changed: 9, Same: 2, Pages: []int64{1, 2, 3, 4, 5}, Told: true}}, places)
-	}
-}
-
 // TestTemplateOfDocs measures with real pages what is reported when a template changes.
 func TestTemplateOfDocs(t *testing.T) {
 	if *docsDirs == "" {

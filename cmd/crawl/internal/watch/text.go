@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
@@ -192,27 +193,22 @@ var weekdays = map[string]bool{"mon": true, "tue": true, "wed": true, "thu": tru
 // cases in a long run without hyphens. Names of products often have hyphens.
 func random(s string) bool {
 	for run := range strings.SplitSeq(s, "-") {
-		if digits, upper, lower := characters(run); len(run) >= 20 && digits >= 3 && upper >= 3 && lower >= 3 {
+		if len(run) >= 20 && count(run, unicode.IsDigit) >= 3 && count(run, unicode.IsUpper) >= 3 && count(run, unicode.IsLower) >= 3 {
 			return true
 		}
 	}
 	plain := strings.ReplaceAll(s, "-", "")
-	digits, _, _ := characters(plain)
+	digits := count(plain, unicode.IsDigit)
 	_, err := hex.DecodeString(plain[:len(plain)/2*2])
 	return err == nil && digits >= 3 && digits < len(plain)
 }
 
-// characters counts digits and letters of ASCII.
-func characters(s string) (digits, upper, lower int) {
-	for _, c := range []byte(s) {
-		switch {
-		case '0' <= c && c <= '9':
-			digits++
-		case 'A' <= c && c <= 'Z':
-			upper++
-		case 'a' <= c && c <= 'z':
-			lower++
+// count returns how many characters of a text are of a class.
+func count(s string, is func(rune) bool) (n int) {
+	for _, c := range s {
+		if is(c) {
+			n++
 		}
 	}
-	return digits, upper, lower
+	return n
 }

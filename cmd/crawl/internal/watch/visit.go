@@ -152,7 +152,7 @@ func (w *Watch) lost(e *entry, v *visit) error {
 		err = w.report(&Change{Change: "gone", Time: v.at, URL: e.url, Status: v.status, Previous: since1970(e.visited)})
 	}
 	e.state, e.visited, e.etag, e.modified, e.digest = gone, v.at.Unix(), "", "", 0
-	return errors.Join(err, w.store.run(`DELETE FROM texts WHERE url = ?`, e.id), w.store.put(e))
+	return errors.Join(err, w.store.db.Run(`DELETE FROM texts WHERE url = ?`, e.id), w.store.put(e))
 }
 
 // seen records a visit of a page that was read. If it has another text than before, the page is held until the round is

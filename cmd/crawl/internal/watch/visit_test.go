@@ -85,13 +85,7 @@ func TestOnlyNamedStaysNamed(t *testing.T) {
 		require.Equal(t, []string{"/ 302"}, s.requests())
 		require.Equal(t, []string{"/ 200"}, second.requests())
 	}
-	require.NoError(t, w.store.db.Exec(`DELETE FROM meta WHERE key = 'named'`)) // as in states of earlier versions
 	w.end()
-	w = watched(t, dir, clk, true, 0)
-	defer w.end()
-	w.round(2 * time.Hour)
-	require.Empty(t, other.requests())
-	require.Equal(t, []string{"/ 302"}, s.requests())
 }
 
 // A page that was found allows no private address, although it is a seed of the crawl of a round.

@@ -217,12 +217,15 @@ func (w *Watch) know(e *entry) error {
 
 // begin adds the given seeds and, if the watch is new, the pages of the crawl in the directory.
 func (w *Watch) begin() error {
-	if err := w.nameAgain(); err != nil {
+	named, err := w.store.meta("named") // by earlier runs
+	if err == nil {
+		w.id, err = w.store.meta("id")
+	}
+	if err != nil {
 		return err
 	}
-	var err error
-	if w.id, err = w.store.meta("id"); err != nil {
-		return err
+	for host := range strings.FieldsSeq(named) {
+		w.named[host] = true
 	}
 	w.first = !w.complete()
 	for _, seed := range w.o.Seeds {
@@ -261,21 +264,6 @@ func (w *Watch) begin() error {
 	return err
 }
 
-// nameAgain names the hosts that earlier runs have named. States of earlier versions do not have them: there it is the
-// host of the first seed.
-func (w *Watch) nameAgain() error {
-	hosts, err := w.store.meta("named")
-	for host := range strings.FieldsSeq(hosts) {
-		w.named[host] = true
-	}
-	for _, e := range w.urls {
-		if hosts == "" && e.id == 1 {
-			w.named[e.host.name] = true
-		}
-	}
-	return err
-}
-
 // reread has the next visits of all pages go unreported, if another part of their text is compared than in the last
 // run. It first tells what that run has held and not told, as it was read.
 func (w *Watch) reread() error {
@@ -301,7 +289,7 @@ func (w *Watch) reread() error {
 		}
 	}
 	return w.store.db.Transact(func() error {
-		if err := w.store.run(`UPDATE urls SET state = ? WHERE kind = ? AND state = ?`, int64(quiet), int64(page), int64(live)); err != nil {
+		if err := w.store.db.Run(`UPDATE urls SET state = ? WHERE kind = ? AND state = ?`, int64(quiet), int64(page), int64(live)); err != nil {
 			return err
 		}
 		return w.store.setMeta("reader", now)

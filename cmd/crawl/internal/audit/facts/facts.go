@@ -9,8 +9,6 @@ package facts
 import (
 	"bytes"
 	"compress/flate"
-	"encoding/base64"
-	"encoding/binary"
 	"encoding/json"
 	"hash/fnv"
 	"io"
@@ -236,19 +234,4 @@ func hash(s string) uint32 {
 func (h Hashes) Has(text string) bool {
 	_, found := slices.BinarySearch(h, hash(text))
 	return found
-}
-
-// MarshalText encodes the set as base64.
-func (h Hashes) MarshalText() ([]byte, error) {
-	raw, err := binary.Append(nil, binary.LittleEndian, []uint32(h))
-	return base64.RawStdEncoding.AppendEncode(nil, raw), err
-}
-
-// UnmarshalText decodes what MarshalText has encoded.
-func (h *Hashes) UnmarshalText(text []byte) error {
-	raw, err := base64.RawStdEncoding.AppendDecode(nil, text)
-	if *h = make(Hashes, len(raw)/4); err == nil {
-		_, err = binary.Decode(raw, binary.LittleEndian, []uint32(*h))
-	}
-	return err
 }
