@@ -11,8 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"github.com/treadlight/crawl/internal/store/atomicfile"
 )
 
 const defaultBusyTimeout = 5 * time.Second
@@ -29,14 +27,13 @@ type Config struct {
 	CacheBytes int64
 	// Accept, if set, is called before anything is written to the file, and may reject it. Open returns its error.
 	Accept func(*DB) error
-
-	syncDir func(dir string) // nil means atomicfile.SyncDir; tests see with it what exists at that time
 }
 
 // DB is a connection to a file. Make it with [Open].
 type DB struct {
 	path  string
 	info  fs.FileInfo // identity of the file, whatever its name
+	isNew bool        // the file had no content when it was opened
 	open  Opener
 	conn  Conn // nil when it is closed
 	stmts []*Stmt
@@ -44,8 +41,8 @@ type DB struct {
 }
 
 // Open opens a file, in WAL mode unless it is read only. If the file does not exist, Open makes it, unless read only,
-// in an existing directory; it is then readable by its owner alone, and durable. A file that is no database is
-// rejected, and left as it is. For the error, [IsBusy] may be true, or it may be that of [Linked].
+// in an existing directory; it is then readable by its owner alone, and durable after its first checkpoint. A file that
+// is no database is rejected, and left as it is. For the error, [IsBusy] may be true, or it may be that of [Linked].
 func Open(path string, cfg Config) (*DB, error) {
 	open, err := Engine.Get()
 	if err != nil {
@@ -58,19 +55,15 @@ func Open(path string, cfg Config) (*DB, error) {
 	if strings.ContainsRune(path, 0) {
 		return nil, fmt.Errorf("%q: leave out the NUL, at which file names end", path)
 	}
-	if cfg.syncDir == nil {
-		cfg.syncDir = atomicfile.SyncDir
-	}
 	d := &DB{path: path, open: open, idle: make(map[string]*Stmt)}
-	made, err := d.claim(!cfg.ReadOnly)
-	if err != nil {
+	if d.isNew, err = d.claim(!cfg.ReadOnly); err != nil {
 		return nil, err
 	}
 	if err := d.openAs(cfg); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	if made {
-		d.settle(cfg.syncDir)
+	if d.info == nil { // SQLite has made the file
+		d.info, _ = os.Stat(d.path)
 	}
 	return d, nil
 }
@@ -139,7 +132,16 @@ func (d *DB) SetBusyTimeout(wait time.Duration) {
 
 // useWAL sets WAL mode, in which writers append to a log. Then a commit is one write, and a reader, such as a person
 // with a shell, does not block it.
+//
+// In a new file the mode is all there is, and needs no sync: a power failure leaves the file as it is, or empty, and then
+// SQLite drops its log. The first commit syncs the directory, without the journal of this page, and the first checkpoint
+// the file.
 func (d *DB) useWAL() error {
+	if d.isNew {
+		if err := d.Exec("PRAGMA synchronous = OFF"); err != nil {
+			return err
+		}
+	}
 	mode, err := d.QueryText("PRAGMA journal_mode = WAL")
 	if err == nil && mode != "wal" {
 		err = fmt.Errorf("%s: its file system has no memory that processes can share (journal mode %s): move it to a local disk",

@@ -12,8 +12,9 @@
 // Neither is safe for concurrent use. The only thing that calls wait for is the lock of another process, up to
 // [Config.BusyTimeout]. A DB must be closed, which closes its statements.
 //
-// A file that Open makes exists from then on, even after a power failure. A file that is deleted or replaced while a
-// connection has it open is still written to, and nobody else sees that; [DB.Gone] detects it.
+// A file that Open makes survives a power failure from its first checkpoint on; one before leaves no database. A file
+// that is deleted or replaced while a connection has it open is still written to, and nobody else sees that; [DB.Gone]
+// detects it.
 //
 // Every error is an [*Error]: it names the file, what is wrong with it and what helps, and [Error.Code] lets callers
 // distinguish the kinds. [Lock] keeps other processes out of a whole directory.

@@ -54,15 +54,6 @@ func IsDatabase(path string) (bool, error) {
 	return true, d.Close()
 }
 
-// settle completes a new file, after its first page is written. SQLite does not sync the directory when it deletes the
-// journal of that page; after a power failure the journal would roll the file back to nothing.
-func (d *DB) settle(syncDir func(dir string)) {
-	if d.info == nil { // SQLite has made the file
-		d.info, _ = os.Stat(d.path)
-	}
-	syncDir(filepath.Dir(d.path))
-}
-
 // Gone reports whether the file was deleted or replaced since it was opened. Writes still go to the old file, and are
 // lost when its last connection is closed. Closing does not harm the new file.
 func (d *DB) Gone() bool {

@@ -13,42 +13,6 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// Of a file that is new the directory is synced, once: when its first page stands, and the
-// journal of that is gone, which would take it back.
-func TestSyncOfTheDirectory(t *testing.T) {
-	dir := t.TempDir()
-	path, empty, text := filepath.Join(dir, "t.db"), filepath.Join(dir, "empty"), filepath.Join(dir, "text")
-	require.NoError(t, os.WriteFile(empty, nil, 0o600))
-	require.NoError(t, os.WriteFile(text, make([]byte, 1000), 0o600))
-	for _, tc := range []struct {
-		name, path string
-		readOnly   bool
-		want       []string // synced
-	}{
-		{"read only, no file", path, true, nil},
-		{"new", path, false, []string{dir}},
-		{"there", path, false, nil},
-		{"there, read only", path, true, nil},
-		{"empty", empty, false, []string{dir}},
-		{"no longer empty", empty, false, nil},
-		{"no database", text, false, nil},
-		{"no directory", filepath.Join(dir, "no", "t.db"), false, nil},
-	} {
-		var synced []string
-		db, err := sqlitedb.Open(tc.path, sqlitedb.WithSyncDir(sqlitedb.Config{ReadOnly: tc.readOnly}, func(dir string) {
-			synced = append(synced, dir)
-			require.NoFileExists(t, tc.path+"-journal")
-			head, err := os.ReadFile(tc.path)
-			require.NoError(t, err)
-			require.Contains(t, string(head), "SQLite format 3\x00")
-		}))
-		if err == nil {
-			require.NoError(t, db.Close())
-		}
-		require.Equal(t, tc.want, synced, tc.name)
-	}
-}
-
 // A file that another took the place of is gone, and one that is only written to is not.
 func TestGone(t *testing.T) {
 	for name, tc := range map[string]struct {
