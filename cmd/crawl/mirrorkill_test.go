@@ -69,6 +69,35 @@ func TestMirrorKill(t *testing.T) {
 	})
 }
 
+// A mirror syncs a few times in all, however many pages it has: nothing else is lost by a power cut that cannot be
+// fetched again.
+func TestMirrorSyncs(t *testing.T) {
+	if _, err := exec.LookPath("strace"); err != nil {
+		t.Skip("there is no strace")
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next := "/"
+		if len(r.URL.Path) < 20 {
+			next = r.URL.Path + "1"
+		}
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = fmt.Fprintf(w, "<a href=%s>", next)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	calls := filepath.Join(dir, "calls")
+	code, out := ran(t, exec.CommandContext(t.Context(), "strace", "-f", "-qq", "-e", "signal=none", "-e", "trace=fsync,fdatasync", "-o", calls,
+		"crawl", "mirror", "-q", "--strategy", "off", "-o", filepath.Join(dir, "copy"), server.URL+"/"))
+	if strings.Contains(out, "ptrace") {
+		t.Skipf("no process can be traced here: %s", out)
+	}
+	require.Zero(t, code, out)
+	require.Greater(t, len(copied(t, filepath.Join(dir, "copy"))), 10)
+	text, err := os.ReadFile(calls)
+	require.NoError(t, err)
+	require.LessOrEqual(t, strings.Count(string(text), "sync("), 6, "%s", text)
+}
+
 // If the disk fills up, files stay whole, and the command says so. When there is room, the same command completes the
 // mirror.
 func TestMirrorFullDisk(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path"
@@ -90,80 +89,61 @@ const (
 	format      = 1
 )
 
-// openIndex reads the journal of a copy, if there is one. It ignores a last line that a kill has cut off.
-func openIndex(dir string) (*index, error) {
+// openIndex reads the journal of a copy, or creates it, and opens it for changes. It cuts off a last line that a kill
+// has left unfinished.
+func openIndex(dir string) (_ *index, err error) {
 	x := &index{dir: dir, entries: make(map[string]*entry), claims: make(map[string]string), stale: make(map[string]bool)}
 	name := filepath.Join(dir, stateDir, journalFile)
-	f, err := os.Open(name)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-		return x, err
+	if x.journal, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600); err != nil {
+		return nil, err
 	}
-	defer func() { _ = f.Close() }() // it was only read
-	r := bufio.NewReaderSize(f, 1<<16)
+	x.lines = bufio.NewWriterSize(x.journal, 1<<16)
+	r, end := bufio.NewReaderSize(x.journal, 1<<16), int64(0)
 	for n := 1; ; n++ {
 		line, err := r.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			for _, e := range x.entries {
-				if file, ok := strings.CutPrefix(e.Redirect, ofFile); ok {
-					e.Redirect = x.claims[filename.Fold(file)]
-				}
-			}
-			return x, nil
+			return x, x.journal.Truncate(end)
 		}
+		end += int64(len(line))
 		if err == nil {
 			err = x.read(line)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s, line %d: %w: restore it, or remove %s, after which all is fetched anew", name, n, err, filepath.Join(dir, stateDir))
+			return x, fmt.Errorf("%s, line %d: %w: restore it, or remove %s, after which all is fetched anew", name, n, err, filepath.Join(dir, stateDir))
 		}
 	}
 }
 
 // read adds what a line of the journal says.
 func (x *index) read(line []byte) (err error) {
-	var e struct {
-		entry
-		Shared bool     `json:"shared"` // of earlier versions: File is that of another URL with the same bytes
-		Stale  []string `json:"stale"`  // of earlier versions: as of head
-	}
 	var h head
+	var e entry
 	if bytes.HasPrefix(line, []byte(`{"format"`)) {
 		err = json.Unmarshal(line, &h)
 	} else if err = json.Unmarshal(line, &e); err == nil {
 		e.u, err = canonical.Parse(e.URL)
 	}
-	stale := append(h.Stale, e.Stale...)
-	for _, file := range append(stale, e.File) {
+	for _, file := range append(h.Stale, e.File) {
 		if file != "" && !filepath.IsLocal(filepath.FromSlash(file)) {
 			err = fmt.Errorf("%q is not in the copy", file)
 		}
 	}
 	switch {
 	case err != nil:
-	case e.URL == "" && h.Format != format:
-		err = fmt.Errorf("it is of another version of the program (%d)", h.Format)
-	case e.URL == "":
-		x.head = h
 	case e.Size < 0 || e.At < 0:
 		err = fmt.Errorf("%s has a negative size or place", e.URL)
-	case e.Shared:
-		e.Redirect = ofFile + e.File
-		e.forget()
-		fallthrough
+	case e.URL != "":
+		x.set(&e)
+	case h.Format != format:
+		err = fmt.Errorf("it is of another version of the program (%d)", h.Format)
 	default:
-		x.set(&e.entry)
-	}
-	for _, file := range stale {
-		x.stale[file] = true
+		x.head = h
+		for _, file := range h.Stale {
+			x.stale[file] = true
+		}
 	}
 	return err
 }
-
-// ofFile precedes a file in Redirect until the whole journal is read, and the URL of that file is known.
-const ofFile = "file:"
 
 // set makes e the entry of its URL.
 func (x *index) set(e *entry) {

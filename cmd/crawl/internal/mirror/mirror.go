@@ -76,7 +76,6 @@ type Mirror struct {
 	full    bool                         // the crawl has seen everything
 	dead    bool                         // no seed could be reached, so there is nothing to go on with
 	before  []string                     // the seeds of the round before
-	start   string                       // the file to open first
 }
 
 // Open locks a copy, or creates it, and finds out what is to be done.
@@ -135,7 +134,10 @@ func (m *Mirror) path(parts ...string) string {
 // begin creates the crawler: that of a round that was interrupted, or that of a new one.
 func (m *Mirror) begin() error {
 	h := &m.index.head
-	lost := m.verify()
+	lost, err := m.verify()
+	if err != nil {
+		return cli.Write(m.o.Dir, err)
+	}
 	switch given := !slices.Equal(m.o.Seeds, h.Seeds); {
 	case len(m.o.Seeds) == 0:
 		m.o.Seeds = h.Seeds
@@ -148,7 +150,6 @@ func (m *Mirror) begin() error {
 		return cli.Usagef("%s has nothing yet, as no URL could be reached: name the URL to begin at", m.o.Dir)
 	}
 	options, before := m.options(), h.Seeds
-	var err error
 	if m.full = h.Open && h.Full && !lost; !m.full { // else everything is fetched, and not settled
 		err = m.goOn(&options, h.Open && !lost)
 		if !h.Open {
@@ -160,7 +161,7 @@ func (m *Mirror) begin() error {
 	if m.round = h.Round; err != nil {
 		return err
 	}
-	if err := m.index.compact(); err != nil {
+	if err := cmp.Or(m.index.add(*h), m.index.flush()); err != nil {
 		return cli.Write(m.o.Dir, err)
 	}
 	if !m.full {
@@ -206,15 +207,15 @@ func (m *Mirror) options() crawl.Options {
 
 // verify forgets the files that are missing or not whole, as after a power failure. It reports whether some must be
 // fetched again.
-func (m *Mirror) verify() (lost bool) {
+func (m *Mirror) verify() (lost bool, err error) {
 	for _, e := range m.index.all() {
 		if e.File == "" {
 			continue
 		}
 		now := *e
-		info, err := os.Stat(m.path(filepath.FromSlash(e.File)))
-		switch there := err == nil && info.Mode().IsRegular(); {
-		case e.packed() && e.At+e.Size > m.pack.end, !e.packed() && (!there || info.Size() != e.Size):
+		info, missing := os.Stat(m.path(filepath.FromSlash(e.File)))
+		switch there := missing == nil && info.Mode().IsRegular(); {
+		case e.packed() && e.At+e.Size > m.pack.end.Load(), !e.packed() && (!there || info.Size() != e.Size):
 			now.forget()
 			lost = true
 		case !there:
@@ -222,9 +223,9 @@ func (m *Mirror) verify() (lost bool) {
 		default:
 			continue
 		}
-		m.index.set(&now)
+		err = cmp.Or(err, m.index.put(&now))
 	}
-	return lost
+	return lost, err
 }
 
 // condition makes the request for a file of the copy conditional.
@@ -259,12 +260,11 @@ func (m *Mirror) Run(ctx context.Context) (*Report, error) {
 		return nil, cmp.Or(err, ctx.Err())
 	}
 	report := m.report()
-	if e := m.settle(ctx); e != nil && ctx.Err() != nil {
+	if e := m.settle(ctx, report); e != nil && ctx.Err() != nil {
 		return nil, cli.IOf("interrupted: the same command goes on")
 	} else if e != nil {
 		return nil, cli.Write(m.o.Dir, e)
 	}
-	report.Entry = m.start
 	return report, err
 }
 

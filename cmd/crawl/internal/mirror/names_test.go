@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -90,7 +91,9 @@ func TestLongNames(t *testing.T) {
 }
 
 func TestAssign(t *testing.T) {
-	x, err := openIndex(t.TempDir())
+	root := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(root, stateDir), 0o700))
+	x, err := openIndex(root)
 	require.NoError(t, err)
 	seen := map[string]string{}
 	for i, url := range []string{

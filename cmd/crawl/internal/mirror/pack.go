@@ -7,19 +7,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 )
 
 // pack is the file with the received bytes of documents, one after another. Bytes in it are never changed: a new
-// version of a document is appended, and repack leaves out what no entry uses. A document received in this run is
+// version of a document is appended, and compact leaves out what no entry uses. A document received in this run is
 // followed by its places. It is safe for concurrent use.
 type pack struct {
-	f *os.File
-
-	mu  sync.Mutex
-	end int64
+	f   *os.File
+	end atomic.Int64
 }
 
 func openPack(dir string, n int) (*pack, error) {
@@ -31,15 +29,14 @@ func openPack(dir string, n int) (*pack, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &pack{f: f, end: info.Size()}, nil
+	p := &pack{f: f}
+	p.end.Store(info.Size())
+	return p, nil
 }
 
 // add appends a document and returns its offset.
 func (p *pack) add(body []byte) (at int64, err error) {
-	p.mu.Lock()
-	at = p.end
-	p.end += int64(len(body))
-	p.mu.Unlock()
+	at = p.end.Add(int64(len(body))) - int64(len(body))
 	_, err = p.f.WriteAt(body, at)
 	return at, err
 }
@@ -53,39 +50,36 @@ func (p *pack) read(e *entry, into []byte) (body, places []byte, whole bool) {
 	return all[:e.Size], all[e.Size:], err == nil && xxhash.Sum64(all[:e.Size]) == e.Sum
 }
 
-// repack moves the documents to a file without gaps if less than half of this one is in use. It writes the journal with
-// the new offsets after the new file, and removes the old file last.
-func (m *Mirror) repack() error {
+// compact writes the journal without outdated lines. If less than half of the pack is in use, it moves the documents to a
+// file without gaps before, and removes the old file last. After an error the journal still names the old file.
+func (m *Mirror) compact() error {
 	x, old := m.index, m.pack
 	pages := slices.DeleteFunc(x.all(), func(e *entry) bool { return e.File == "" || !e.packed() })
 	var used int64
 	for _, e := range pages {
 		used += e.Size + int64(e.places)
 	}
-	if old.end < 1<<20 || used > old.end/2 {
-		return nil
+	if end := old.end.Load(); end < 1<<20 || used > end/2 {
+		return x.compact()
 	}
 	to, err := openPack(m.o.Dir, x.head.Pack+1)
 	if err != nil {
 		return err
 	}
-	to.end = 0
-	moved := make([]entry, len(pages))
+	to.end.Store(0)
 	err = to.f.Truncate(0) // a killed run may have left it
-	for i, e := range pages {
-		moved[i] = *e
+	for _, e := range pages {
+		now := *e
 		body, _, whole := old.read(e, nil)
-		if moved[i].places = 0; !whole {
-			moved[i].forget()
+		if now.places = 0; !whole {
+			now.forget()
 		} else if err == nil {
-			moved[i].At, err = to.add(body)
+			now.At, err = to.add(body)
 		}
+		x.set(&now)
 	}
 	if err = cmp.Or(err, to.f.Sync()); err != nil {
 		return errors.Join(err, to.f.Close())
-	}
-	for i := range moved {
-		x.set(&moved[i])
 	}
 	x.head.Pack, m.pack = x.head.Pack+1, to
 	if err := errors.Join(x.compact(), old.f.Close()); err != nil {

@@ -25,7 +25,7 @@ import (
 
 // settle brings the copy up to date with what was fetched: the links, deleted files, and the start page. If the round
 // has seen everything, it ends.
-func (m *Mirror) settle(ctx context.Context) error {
+func (m *Mirror) settle(ctx context.Context, r *Report) error {
 	x := m.index
 	if m.full && m.o.Delete && !m.unsure.Load() {
 		m.dropGone()
@@ -39,14 +39,11 @@ func (m *Mirror) settle(ctx context.Context) error {
 		}
 	}
 	clear(x.stale)
-	if err := m.startPage(); err != nil {
+	if err := m.startPage(r); err != nil {
 		return err
 	}
 	x.head.Open, x.head.Full = !m.full && !m.dead, false
-	if err := m.repack(); err != nil { // then the journal must go on naming the old pack
-		return err
-	}
-	if err := x.compact(); err != nil || !m.full {
+	if err := m.compact(); err != nil || !m.full {
 		return err
 	}
 	return os.RemoveAll(m.path(stateDir, "state"))
@@ -155,7 +152,7 @@ func (m *Mirror) rewrite(e *entry, s *scratch) error {
 
 // startPage writes the page that leads to the seeds, and records the file of the first seed that has one. With --keep
 // it writes none, as the copy may have no page to lead to.
-func (m *Mirror) startPage() error {
+func (m *Mirror) startPage(r *Report) error {
 	var first, list strings.Builder
 	for _, seed := range m.o.Seeds {
 		u, err := canonical.ParseTyped(seed)
@@ -164,15 +161,15 @@ func (m *Mirror) startPage() error {
 			continue
 		}
 		ref := html.EscapeString(relative("index.html", to.File) + fragment)
-		if m.start == "" {
-			m.start = to.File
+		if r.Entry == "" {
+			r.Entry = to.File
 			fmt.Fprintf(&first, "<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n", ref)
 		} else {
 			first.Reset() // with several seeds the user chooses
 		}
 		fmt.Fprintf(&list, "<p><a href=\"%s\">%s</a></p>\n", ref, html.EscapeString(seed))
 	}
-	if m.start == "" {
+	if r.Entry == "" {
 		return nil
 	}
 	name, text := m.path("index.html"), "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>Mirror</title>\n"+first.String()+list.String()

@@ -65,6 +65,8 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	}
 	e.u = canonical.Restore(e.URL)
 	if e.Kind = kindOf(e.Type, askedAs(p)); err == nil && e.packed() {
+		length, _ := strconv.Atoi(p.Header.Get("Content-Length")) // zero if the header does not say it
+		s.came.Grow(min(max(0, length), 4*inMemory) * 5 / 4)      // with its places, as growing step by step copies it all
 		if _, err = io.CopyN(&s.came, body, maxDocument); err == nil {
 			e.Kind = rewrite.Opaque
 		}
