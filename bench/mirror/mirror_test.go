@@ -322,7 +322,7 @@ func (b *browser) hear(event any) {
 // show opens a page and looks at it.
 func (b *browser) show(t *testing.T, page string) *shown {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Minute) // a busy machine takes more than one to draw a page
 	defer cancel()
 	b.mu.Lock()
 	b.failed, b.urls, b.live = nil, map[network.RequestID]string{}, ""
