@@ -50,6 +50,7 @@ require (
 require (
 	github.com/itlightning/dateparse v0.2.1
 	github.com/theory/jsonpath v0.12.3
+	github.com/yuin/goldmark v1.8.7
 )
 
 require (

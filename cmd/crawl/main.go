@@ -107,7 +107,7 @@ func rootCommand(s cli.Streams) *cobra.Command {
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetHelpCommand(helpCommand(s))
 	root.AddCommand(
-		demoCommand(s), resumeCommand(s), againCommand(s), auditCommand(s), explainCommand(s), configCommand(s), statsCommand(s),
+		demoCommand(s), docsCommand(s), resumeCommand(s), againCommand(s), auditCommand(s), explainCommand(s), configCommand(s), statsCommand(s),
 		reportCommand(s), mergeCommand(s), fleetCommand(s), hostsCommand(s), checkCommand(s), testsiteCommand(s),
 		simulateCommand(s), mirrorCommand(s), planCommand(s), doctorCommand(s), tryCommand(s), readCommand(s), watchCommand(s), completionCommand(s), manCommand(s), versionCommand(s),
 	)

@@ -99,7 +99,7 @@ func (c *Console) frame(r *http.Request, title string) dashboard.Frame {
 }
 
 func (c *Console) asset(w http.ResponseWriter, r *http.Request) {
-	content, media, ok := c.pages.Asset(r.PathValue("name"))
+	content, media, ok := dashboard.Asset(r.PathValue("name"))
 	if !ok {
 		notFound(w, r)
 		return

@@ -2,17 +2,14 @@ package mirror
 
 import (
 	"context"
-	"errors"
 	"io/fs"
 	"net/http"
 	"os"
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/internal/observe/endpoint"
 	"github.com/treadlight/crawl/internal/web/mediatype"
 )
 
@@ -22,36 +19,17 @@ const policy = "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; fo
 // Serve serves a copy at an address of this machine until ctx ends. It calls listening with the URL. Pages that use
 // modules, or pictures from one SVG file, need a server: browsers do not load these from files.
 func Serve(ctx context.Context, dir, addr string, listening func(url string)) error {
-	at, err := endpoint.ParseAddress(addr)
-	if err != nil || at.Check("") != nil {
-		return cli.Usagef("--serve %q: give an address of this machine, such as 127.0.0.1:8080", addr)
-	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return cli.Open("the mirror", err)
 	}
 	defer func() { _ = root.Close() }() // it was only read
-	l, at, err := at.Listen()
-	if err != nil {
-		return cli.IOf("open --serve: %w", cli.Cause(err))
-	}
-	server := &http.Server{Handler: handler(root, at), ReadHeaderTimeout: 10 * time.Second}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
-	listening(at.URL())
-	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return cli.IO(err)
-	}
-	return nil
+	return cli.Serve(ctx, "serve", addr, handler(root), listening)
 }
 
-// handler serves the files of a copy, but not its state. It refuses names of other hosts. Otherwise any site could read
-// the copy through a name of its own that resolves to this machine.
-func handler(root *os.Root, at endpoint.Address) http.Handler {
+// handler serves the files of a copy, but not its state.
+func handler(root *os.Root) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !at.AnswersTo(r.Host) {
-			http.Error(w, "this is not the host that was asked for", http.StatusMisdirectedRequest)
-			return
-		}
 		name := strings.TrimPrefix(path.Clean("/"+r.URL.Path), "/")
 		if name == "" || strings.HasSuffix(r.URL.Path, "/") {
 			name = path.Join(name, "index.html")

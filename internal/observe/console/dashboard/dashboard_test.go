@@ -192,16 +192,15 @@ func find(n *html.Node, key string) (string, bool) {
 }
 
 func TestAssets(t *testing.T) {
-	p := newPages(t)
 	for name, media := range map[string]string{"style.css": "text/css", "live.js": "text/javascript", "icon.svg": "image/svg+xml"} {
-		content, got, ok := p.Asset(name)
+		content, got, ok := Asset(name)
 		require.True(t, ok, name)
 		require.Contains(t, got, media)
 		require.NotEmpty(t, content)
 		require.NotContains(t, strings.ReplaceAll(string(content), "http://www.w3.org/2000/svg", ""), "//www", "nothing from elsewhere")
 	}
 	for _, name := range []string{"", ".", "..", "../doc.go", "none.css", "../templates/login.html", `..\x`} {
-		_, _, ok := p.Asset(name)
+		_, _, ok := Asset(name)
 		require.False(t, ok, name)
 	}
 	require.NotContains(t, Policy, "unsafe")

@@ -65,7 +65,7 @@ func (p *Pages) render(name string, v any) ([]byte, error) {
 }
 
 // Asset is a file that pages load, and its media type. It is not ok if there is none of that name.
-func (p *Pages) Asset(name string) (content []byte, media string, ok bool) {
+func Asset(name string) (content []byte, media string, ok bool) {
 	if name != path.Base(name) {
 		return nil, "", false
 	}
