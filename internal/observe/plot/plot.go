@@ -192,7 +192,7 @@ func (p *painter) axes(base int, unit string) {
 		p.put(`<path class="grid" d="M%d %sH%d"/>`+"\n", left, number(y), width-right)
 		p.text(left-6, y+4, "e", strconv.FormatFloat(v, 'g', 4, 64))
 	}
-	p.text(left-6, float64(base-plotHeight-10), "e", unit)
+	p.text(width-right, float64(base-plotHeight-10), "e", unit)
 	p.put(`<path class="axis" d="M%d %dV%dH%d"/>`+"\n", left, base-plotHeight, base, width-right)
 	step := timeStep(p.end)
 	for at := time.Duration(0); at <= p.end; at += step {

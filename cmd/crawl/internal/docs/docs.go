@@ -133,8 +133,10 @@ func (s Site) addPages(pages []*page, version string) error {
 func sectionsOf(pages []*page) []*section {
 	var sections []*section
 	for _, p := range pages {
-		dir := path.Dir(p.Path)
-		title := strings.ToUpper(dir[:1]) + dir[1:]
+		title := "More" // of pages in no directory
+		if dir := path.Dir(p.Path); dir != "." {
+			title = strings.ToUpper(dir[:1]) + dir[1:]
+		}
 		i := slices.IndexFunc(sections, func(s *section) bool { return s.Title == title })
 		if i < 0 {
 			i = len(sections)

@@ -5,12 +5,14 @@
 	const finder = document.getElementById('finder'), query = document.getElementById('query');
 	const found = document.getElementById('found'), results = document.getElementById('results'), count = document.getElementById('count');
 	const root = document.body.dataset.root, most = 30, around = 60;
+	let index = []; // once it is loaded
 
 	const load = () => {
 		const script = document.createElement('script');
 		script.src = root + 'search-index.js';
 		script.onload = () => {
-			for (const e of searchIndex) e.all = [e.t, e.h ?? '', e.x].map(s => s.toLowerCase());
+			index = searchIndex;
+			for (const e of index) e.all = [e.t, e.h ?? '', e.x].map(s => s.toLowerCase());
 			show();
 		};
 		document.head.append(script);
@@ -40,9 +42,9 @@
 	};
 	const show = () => {
 		const words = query.value.toLowerCase().match(/\S+/g) ?? [];
-		found.hidden = words.length === 0 || typeof searchIndex === 'undefined';
+		found.hidden = words.length === 0 || index.length === 0;
 		if (found.hidden) return;
-		const all = searchIndex.map(e => [score(e, words), e]).filter(([n]) => n > 0).sort((a, b) => b[0] - a[0]);
+		const all = index.map(e => [score(e, words), e]).filter(([n]) => n > 0).sort((a, b) => b[0] - a[0]);
 		count.textContent = all.length === 0 ? 'Nothing has all of these words.' : all.length === 1 ? '1 place' : `${all.length} places` + (all.length > most ? `, the best ${most}` : '');
 		results.replaceChildren(...all.slice(0, most).map(([, e]) => {
 			const item = document.createElement('li'), link = document.createElement('a'), name = document.createElement('b');
