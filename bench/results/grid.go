@@ -9,6 +9,7 @@ import (
 // grid is a picture of bars: a row and a column per thing that is compared, and some bars in each cell.
 type grid struct {
 	title, subject string
+	legend         string
 	columns, rows  []string
 	cells          [][][]bar // by row and column
 }
@@ -22,8 +23,8 @@ type bar struct {
 
 // Sizes in pixels.
 const (
-	left, top    = 150, 60
-	cellW, cellH = 92, 40
+	left, top    = 180, 84
+	cellW, cellH = 106, 40
 	barW, barH   = 52, 12
 )
 
@@ -40,7 +41,8 @@ svg { color-scheme: light dark; background: #fff; } text { fill: #1f2328; } .goo
 @media (prefers-color-scheme: dark) { svg { background: #0d1117; } text { fill: #e6edf3; } .good { fill: #6cb0f5; } .bad { fill: #f59e6c; } .plain { fill: #9aa4af; } line { stroke: #3d444d; } }
 </style>
 <text x="8" y="22" font-size="15" font-weight="600">%s</text>
-`, width, height, html.EscapeString(g.title), html.EscapeString(g.subject), html.EscapeString(g.title))
+<text x="8" y="42">%s</text>
+`, width, height, html.EscapeString(g.title), html.EscapeString(g.subject), html.EscapeString(g.title), html.EscapeString(g.legend))
 	for i, name := range g.columns {
 		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" font-weight=\"600\">%s</text>\n", left+i*columnW, top-12, html.EscapeString(name))
 	}

@@ -17,6 +17,7 @@ func politeness(rows []row) (text string, pictures map[string]string) {
 		g := grid{
 			title:   fmt.Sprintf("Used and refused after the first minute, %s ms away", rtt),
 			subject: "A row per server, a column per client: the upper bar is the used share of the limit, the lower one the refused share of the requests.",
+			legend:  "upper bar: used % of the limit, more is better; lower bar: refused % of the requests, less is better",
 			columns: clients, rows: servers,
 		}
 		var lines [][]string
@@ -75,6 +76,7 @@ func speed(rows []row) (text string, pictures map[string]string) {
 	g := grid{
 		title:   "Pages per CPU-second, and memory at the peak",
 		subject: "A row per contender, with bars that are scaled to the longest of their column.",
+		legend:  "pages per second of processor time, more is better; resident memory at the peak, less is better",
 		rows:    distinct(rows, "contender"),
 	}
 	g.cells = make([][][]bar, len(g.rows))
