@@ -87,8 +87,7 @@ type view struct {
 	served  int                      // how often the page itself was served
 	active  time.Time
 	popups  map[target.ID]bool
-	links   map[string]bool
-	order   []string
+	links   map[string]int // each with its place among them
 }
 
 // render renders a page. It returns no view if the browser did not get that far.
@@ -97,7 +96,7 @@ func (b *browser) render(ctx context.Context, of *rendering.Page) (v *view, err 
 	ctx, over := context.WithCancel(ctx)
 	defer over()
 	v = &view{
-		b: b, of: of, ctx: ctx, gone: make(chan struct{}), popups: map[target.ID]bool{}, links: map[string]bool{}, pictures: map[string][]byte{},
+		b: b, of: of, ctx: ctx, gone: make(chan struct{}), popups: map[target.ID]bool{}, links: map[string]int{}, pictures: map[string][]byte{},
 		out: &rendering.Result{Note: record.Rendered{Why: of.Why}}, begun: now(),
 	}
 	isolated := func(p *target.CreateBrowserContextParams) {
@@ -131,7 +130,10 @@ func (b *browser) render(ctx context.Context, of *rendering.Page) (v *view, err 
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.out.Links = v.order
+	v.out.Links = make([]string, len(v.links))
+	for u, place := range v.links {
+		v.out.Links[place] = u
+	}
 	return v, nil
 }
 
@@ -280,11 +282,11 @@ func (v *view) note(u string) {
 	u, _, _ = strings.Cut(u, "#")
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if !strings.HasPrefix(u, "http") || len(u) > canonical.MaxLength || u == v.of.URL.String() || v.links[u] || len(v.order) >= maxLinks {
+	_, known := v.links[u]
+	if !strings.HasPrefix(u, "http") || len(u) > canonical.MaxLength || u == v.of.URL.String() || known || len(v.links) >= maxLinks {
 		return
 	}
-	v.links[u] = true
-	v.order = append(v.order, u)
+	v.links[u] = len(v.links)
 }
 
 // wait lets time pass. It returns an error if the page or the crawl ends meanwhile.
