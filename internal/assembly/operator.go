@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,9 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/request"
 )
+
+// maxToldBlocked is how many hosts that an earlier run has blocked are named when a crawl is resumed.
+const maxToldBlocked = 10
 
 // ErrNotRunning is the error of operations that are possible only while the crawl runs.
 var ErrNotRunning = pipeline.ErrNotRunning
@@ -204,6 +208,13 @@ func (c *Crawler) restoreChanges(pc *pipeline.Config) error {
 	if len(saved.Blocked)+len(h.ceilings) > 0 {
 		c.log.Warn("what was set while the crawl ran before holds still",
 			slog.Int("blocked_hosts", len(saved.Blocked)), slog.Int("ceilings", len(h.ceilings)))
+	}
+	for i, host := range saved.Blocked {
+		if i == maxToldBlocked {
+			c.log.Warn("more hosts stay blocked; GET /api/controls lists them", slog.Int("hosts", len(saved.Blocked)-i))
+			break
+		}
+		c.log.Warn("the host stays blocked", slog.String("host", host), slog.String("unblock", "POST /api/hosts/"+url.PathEscape(host)+"/unblock"))
 	}
 	return nil
 }

@@ -141,6 +141,7 @@ func (s *steered) order(t *testing.T, name, body string) {
 // snapshot is what the console shows of the crawl.
 func (s *steered) snapshot(t *testing.T) (snap struct {
 	pipeline.Snapshot
+	State  string `json:"state"`
 	Paused bool
 },
 ) {
@@ -169,11 +170,14 @@ func TestPauseAndResume(t *testing.T) {
 	before := s.asked()
 	time.Sleep(time.Second) // of the site, which is real
 	require.Equal(t, before, s.asked())
-	require.True(t, s.snapshot(t).Paused)
-	require.Positive(t, s.snapshot(t).Frontier.Queued)
+	snap := s.snapshot(t)
+	require.True(t, snap.Paused)
+	require.Equal(t, "paused", snap.State)
+	require.Positive(t, snap.Frontier.Queued)
+	require.Equal(t, "the crawl is paused", snap.Hosts[0].Reason)
 	s.order(t, "resume", "{}")
 	s.requireMore(t, before)
-	require.False(t, s.snapshot(t).Paused)
+	require.Equal(t, "running", s.snapshot(t).State)
 
 	require.NoError(t, s.crawler.Pause())
 	require.NoError(t, s.crawler.Resume())
@@ -211,7 +215,7 @@ func TestSeedsAndStop(t *testing.T) {
 	s.order(t, "stop", "")
 	<-stopped
 	s.end(t)
-	require.Equal(t, "interrupted", s.snapshot(t).State.String())
+	require.Equal(t, "interrupted", s.snapshot(t).State)
 	status, answer, _ = s.do(t, http.MethodGet, "readyz", "")
 	require.Equal(t, 503, status)
 	require.Contains(t, answer, "interrupted")

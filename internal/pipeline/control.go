@@ -63,6 +63,13 @@ func (p *Pipeline) Paused() (paused bool) {
 	return paused
 }
 
+// tellPause names the pause of the crawl as the reason why a host waits, unless it has one of its own.
+func (d *discovery) tellPause(h *frontier.HostState) {
+	if d.paused && h.Queued > 0 && !h.Blocked && !h.Excluded {
+		h.Reason, h.Until = "the crawl is paused", time.Time{}
+	}
+}
+
 // AddSeed adds a seed to a running crawl. A seed that is known already changes nothing. See Pause for when it may be
 // called and what it returns.
 func (p *Pipeline) AddSeed(s request.Seed) bool { return p.order(func(d *discovery) { d.seed(s) }) }
@@ -87,13 +94,17 @@ func (p *Pipeline) Wake(host string) bool {
 // [EndBlocked] after MaxBlocked. The result ok is false if there is no crawl, as with [Pipeline.Pause], and if there is
 // an error, which is [frontier.ErrTooManyExcluded].
 func (p *Pipeline) Block(host string) (ok bool, err error) {
-	ok = p.order(func(d *discovery) { err = d.exclude(host) })
+	ok = p.order(func(d *discovery) {
+		err = d.exclude(host)
+		d.attended = true
+	})
 	return ok && err == nil, err
 }
 
 // Unblock allows requests to a host again. It does nothing to a host that is not blocked.
 func (p *Pipeline) Unblock(host string) bool {
 	return p.order(func(d *discovery) {
+		d.attended = true
 		if d.frontier.Include(p.cfg.Clock.Now(), host) {
 			p.excluded.note(host, false)
 		}
@@ -165,7 +176,10 @@ func (p *Pipeline) Leased() int { return int(p.discovery.frontier.Counts().Lease
 // knows nothing, or, in a crawl with a state, if all URLs of the host are on disk. It may be called whenever
 // [Pipeline.Snapshot] may be, and waits like it.
 func (p *Pipeline) Host(name string) (h frontier.HostState, ok bool) {
-	p.ask(func(d *discovery) { h, ok = d.frontier.Host(p.cfg.Clock.Now(), name) })
+	p.ask(func(d *discovery) {
+		h, ok = d.frontier.Host(p.cfg.Clock.Now(), name)
+		d.tellPause(&h)
+	})
 	return h, ok
 }
 
@@ -184,6 +198,7 @@ func (p *Pipeline) EachHost(see func(frontier.HostState) bool) {
 				next, stop = iter.Pull(d.frontier.All(p.cfg.Clock.Now))
 			}
 			for h, ok := next(); ok; h, ok = next() {
+				d.tellPause(&h)
 				if some = append(some, h); len(some) == walked {
 					return
 				}

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/fetch"
@@ -44,12 +45,18 @@ func TestPause(t *testing.T) {
 		require.Less(t, before, int64(21))
 		time.Sleep(time.Hour)
 		require.Equal(t, before, asked.Load(), "requests of a paused crawl")
+		h, _ := p.Host("h.test")
+		require.Equal(t, "the crawl is paused", h.Reason)
+		require.Equal(t, h, p.Snapshot().Hosts[0])
+		p.EachHost(func(each frontier.HostState) bool { return assert.Equal(t, h, each) })
 		require.True(t, p.AddSeed(request.Seed{URL: parse(t, "http://late.test/")}))
 		time.Sleep(time.Hour)
 		require.Equal(t, before, asked.Load(), "requests of a paused crawl")
 		require.Equal(t, int64(1), p.discovery.frontier.Counts().Queued-(21-before))
 
 		require.True(t, p.Unpause())
+		h, _ = p.Host("h.test")
+		require.NotEqual(t, "the crawl is paused", h.Reason)
 		require.NoError(t, <-ended)
 		requireEnd(t, p, EndDone)
 		require.Len(t, w.out.byURL(t), 2*21)

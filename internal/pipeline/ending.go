@@ -144,6 +144,7 @@ type blocking struct {
 	stuck        frontier.Idleness // the idleness that follows from keptSince; zero if it does not last long enough
 	idleness     frontier.Idleness // the last known
 	told         frontier.Idleness // what the peers were told last
+	attended     bool              // somebody has blocked or unblocked a host in this run
 }
 
 // blocked ends the crawl when all hosts refuse and MaxBlocked is over, or will be over before the first of them may get
@@ -161,7 +162,7 @@ func (d *discovery) blocked(now time.Time) (ended bool) {
 		d.blockedSince = now
 	}
 	d.idleness = frontier.Idleness{Blockage: b, Since: d.blockedSince, Patience: d.p.cfg.MaxBlocked}
-	if b.Excluded && d.p.cfg.Unattended {
+	if b.Excluded && d.p.cfg.Unattended && !d.attended {
 		d.idleness.Patience = 0
 	}
 	if b.Whole {

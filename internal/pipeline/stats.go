@@ -178,7 +178,12 @@ const snapshotHosts = 50
 // hook of the limiter or the handler of the log. While the crawl runs it waits until Discovery is free.
 func (p *Pipeline) Snapshot() Snapshot {
 	now, s := p.cfg.Clock.Now(), p.stats.snapshot()
-	p.ask(func(d *discovery) { s.Hosts = d.frontier.Hosts(now, snapshotHosts) })
+	p.ask(func(d *discovery) {
+		s.Hosts = d.frontier.Hosts(now, snapshotHosts)
+		for i := range s.Hosts {
+			d.tellPause(&s.Hosts[i])
+		}
+	})
 	s.Time, s.Limiter, s.Frontier = now, p.cfg.Limiter.Snapshot(), p.discovery.frontier.Counts()
 	p.mu.Lock()
 	life := p.status

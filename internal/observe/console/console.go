@@ -127,6 +127,7 @@ type Console struct {
 
 type state struct {
 	pipeline.Snapshot
+	State  string `json:"state"` // that of the snapshot, or paused
 	Paused bool   `json:"paused"`
 	Fleet  *Fleet `json:"fleet,omitempty"` // nil: it is alone
 }
@@ -234,6 +235,9 @@ func (c *Console) Event(e ratelimit.Event) {
 func (c *Console) sharedSnapshot() state {
 	return c.last.get(c.cfg.Clock, sharedFor, func(time.Time) state {
 		s := state{Snapshot: c.crawl.Snapshot(), Paused: c.crawl.Paused()}
+		if s.State = s.Snapshot.State.String(); s.Paused && s.Snapshot.State == pipeline.EndNone {
+			s.State = "paused"
+		}
 		if c.crawl.Fleet != nil {
 			f := c.crawl.Fleet()
 			s.Fleet = &f

@@ -106,12 +106,14 @@ var orders = []struct {
 	{"checkpoint", "", 200, `"order":"checkpoint"`},
 	{"checkpoint", "", 500, "the disk is full"},
 	{"stop", "", 200, `"order":"stop"`},
-	{"hosts/a.test/block", "", 200, `"order":"block","host":"a.test"`},
-	{"hosts/a.test:8080/unblock", "{}", 200, `"host":"a.test:8080"`},
-	{"hosts/%5B::1%5D:8080/block", "", 200, `"host":"[::1]:8080"`},
+	{"hosts/a.test/block", "", 200, `"order":"block","host":"a.test"}`},
+	{"hosts/a.test:8080/unblock", "{}", 200, `"host":"a.test:8080","note":"the host was not blocked"}`},
+	{"hosts/B.test/unblock", "{}", 200, `"host":"B.test"}`},
+	{"hosts/%5B::1%5D:8080/block", "", 200, `"host":"[::1]:8080","note":"no such host is known so far: this holds once it is.`},
 	{"hosts/a%20b/block", "", 422, "there is a space in it"},
-	{"hosts/a.test/ceiling", `{"max_rps":2.5}`, 200, `"order":"ceiling"`},
+	{"hosts/a.test/ceiling", `{"max_rps":2.5}`, 200, `"order":"ceiling","host":"a.test"}`},
 	{"hosts/a.test/ceiling", `{"max_rps":0}`, 200, `"order":"ceiling"`},
+	{"hosts/c.test/ceiling", `{"max_rps":2}`, 200, `"note":"no such host is known so far`},
 	{"hosts/a.test/ceiling", "", 422, "the rate is missing"},
 	{"hosts/a.test/ceiling", `{"max_rps":"5"}`, 400, "write a JSON object"},
 	{"hosts/a.test/ceiling", `{"rps":5}`, 400, "unknown field"},
@@ -143,7 +145,7 @@ func TestOrders(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"pause", "resume", "seed a.test", "stop",
-		"block a.test", "unblock a.test:8080", "block [::1]:8080", "ceiling a.test 2.5", "ceiling a.test 0", "scope [/blog/] []",
+		"block a.test", "unblock a.test:8080", "unblock B.test", "block [::1]:8080", "ceiling a.test 2.5", "ceiling a.test 0", "ceiling c.test 2", "scope [/blog/] []",
 	}, g.did)
 	for _, line := range []string{
 		`msg="an order was carried out" order=seeds who=127.0.0.1:1234 url=a.test`,

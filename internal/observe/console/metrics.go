@@ -154,7 +154,7 @@ func boolValue(b bool) float64 {
 
 func crawlRows() []row {
 	return []row{
-		gauge("treadlight_crawl_running", "Whether the crawl runs.", func(s *state) float64 { return boolValue(s.State == pipeline.EndNone && s.ElapsedSeconds > 0) }),
+		gauge("treadlight_crawl_running", "Whether the crawl runs.", func(s *state) float64 { return boolValue(s.Snapshot.State == pipeline.EndNone && s.ElapsedSeconds > 0) }),
 		gauge("treadlight_crawl_paused", "Whether the crawl is paused.", func(s *state) float64 { return boolValue(s.Paused) }),
 		gauge("treadlight_crawl_elapsed_seconds", "Time since the crawl began, until it ended.", func(s *state) float64 { return s.ElapsedSeconds }),
 		counter("treadlight_records_total", "Records written.", func(s *state) float64 { return float64(s.Records) }),

@@ -9,8 +9,11 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // maxBody is the longest body of a command, in bytes. It has room for a URL of eight thousand, which is the most that
@@ -50,12 +53,21 @@ var allOrders = []order{
 		}
 		return aboutInput(c.SetScope(said.Include, said.Exclude))
 	}},
-	{"block", true, func(_ context.Context, c *Crawl, is *done, _ *body) error { return aboutInput(c.Block(is.Host)) }},
-	{"unblock", true, func(_ context.Context, c *Crawl, is *done, _ *body) error { return aboutInput(c.Unblock(is.Host)) }},
+	{"block", true, func(_ context.Context, c *Crawl, is *done, _ *body) error {
+		is.noteUnknown(c)
+		return aboutInput(c.Block(is.Host))
+	}},
+	{"unblock", true, func(_ context.Context, c *Crawl, is *done, _ *body) error {
+		if !slices.Contains(c.Controls().Blocked, ratelimit.Domain(is.Host)) {
+			is.Note = "the host was not blocked"
+		}
+		return aboutInput(c.Unblock(is.Host))
+	}},
 	{"ceiling", true, func(_ context.Context, c *Crawl, is *done, said *body) error {
 		if said.MaxRPS == nil {
 			return &failure{http.StatusUnprocessableEntity, `the rate is missing: write {"max_rps": 5} for 5 requests per second, or 0 for what the settings say`}
 		}
+		is.noteUnknown(c)
 		return aboutInput(c.SetCeiling(is.Host, *said.MaxRPS))
 	}},
 }
@@ -64,6 +76,14 @@ type done struct {
 	Order string `json:"order"`
 	URL   string `json:"url,omitempty"`  // of a seed, in canonical form
 	Host  string `json:"host,omitempty"` // the host that the command was for
+	Note  string `json:"note,omitempty"` // what whoever gave the command may not have expected
+}
+
+// noteUnknown notes that nothing is known of the host, which may be misspelled.
+func (d *done) noteUnknown(c *Crawl) {
+	if k := c.Host(d.Host); k.Frontier == nil && k.Limiter == nil {
+		d.Note = "no such host is known so far: this holds once it is. Hosts are written as in /api/snapshot, with the port unless that is 80 or 443"
+	}
 }
 
 type failure struct {

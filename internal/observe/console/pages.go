@@ -80,7 +80,7 @@ func (c *Console) hostPage(w http.ResponseWriter, r *http.Request) {
 func (c *Console) frame(r *http.Request, title string) dashboard.Frame {
 	s := c.sharedSnapshot()
 	f := dashboard.Frame{
-		Title: title, State: "running", Reason: s.Reason, Paused: s.Paused,
+		Title: title, State: s.State, Reason: s.Reason, Paused: s.Paused, Over: s.Snapshot.State != pipeline.EndNone,
 		Elapsed: time.Duration(s.ElapsedSeconds * float64(time.Second)),
 		Now:     c.cfg.Clock.Now(), LoggedIn: c.cfg.Token != "" && c.guard.sessions.knows(r),
 		Span:       "recent",
@@ -88,12 +88,6 @@ func (c *Console) frame(r *http.Request, title string) dashboard.Frame {
 	}
 	if r.URL.Query().Get("span") == spanAll {
 		f.Span = spanAll
-	}
-	switch end := s.State; {
-	case end != pipeline.EndNone:
-		f.State, f.Over = end.String(), true
-	case s.Paused:
-		f.State = "paused"
 	}
 	return f
 }

@@ -58,6 +58,9 @@ type Job struct {
 	own       bool            // in a fleet: the records go to a file named after this process
 	state     *assembly.State // nil means that no state is kept
 	moreSeeds bool            // of a resumed crawl: seed files are given that no earlier run had
+	// keptListen is whether an earlier run was given the address of the console, and not this command: then nobody waits
+	// at the console, and a crawl of which only blocked hosts are left ends at once.
+	keptListen bool
 
 	read *assembly.Read // what the files of the section access say
 
@@ -225,7 +228,7 @@ func (j *Job) onEvent() func(ratelimit.Event) {
 func (j *Job) crawl(ctx context.Context) error {
 	cfg := assembly.Config{
 		Settings: *j.Settings, OnEvent: j.onEvent(), Version: cli.Version(), Log: j.log, Read: j.read, Kept: j.state, Join: j.Join, Began: j.began,
-		Unattended: j.console == nil && !j.Settings.Fleet.Shared(), // in a fleet, another process may have a console
+		Unattended: (j.console == nil || j.keptListen) && !j.Settings.Fleet.Shared(), // in a fleet, another process may have a console
 	}
 	switch {
 	case j.Settings.Output.Format == string(sink.WARC):
@@ -398,7 +401,7 @@ func (j *Job) explain(err error, final *pipeline.Snapshot) error {
 	case final.State == pipeline.EndUnruled:
 		return fmt.Errorf("%w; its pages are not asked for without it: try again later, or give --no-robots for a site of your own", err)
 	case errors.Is(err, assembly.ErrBlocked) && j.state != nil && allBlocked(final.Reason):
-		return fmt.Errorf("%w; to visit them: %s, and unblock them at http://127.0.0.1:%s/", err, j.goOn(final.State, final.Reason), freePort)
+		return fmt.Errorf("%w; to visit them: %s, and unblock them on the dashboard", err, j.goOn(final.State, final.Reason))
 	case errors.Is(err, assembly.ErrBlocked):
 		return fmt.Errorf("%w; max_blocked says how long to wait for them", err)
 	}

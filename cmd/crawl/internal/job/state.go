@@ -149,6 +149,7 @@ func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, 
 	j.bound(j.Settings.MaxTime)
 	source := loaded.Origins["seeds.file"].Source
 	j.moreSeeds = source == "flag" || source == "file"
+	j.keptListen = loaded.Origins["listen.addr"].Source == "state"
 	if queued, pages := j.state.Left(); j.state.Done() && !j.moreSeeds {
 		j.log.Info("the crawl is complete: nothing is left to do", slog.String("state", dir), slog.Int64("pages", pages), slog.Int64("queued", queued))
 		err := j.settle()

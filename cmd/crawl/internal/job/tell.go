@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -230,7 +231,7 @@ func (j *Job) goOn(end pipeline.End, reason string) string {
 	case enoughPages(end, reason):
 		command += " --max-pages N"
 	case allBlocked(reason):
-		command += " --listen " + freePort
+		command += " --listen " + cli.ShellWord(cmp.Or(j.Settings.Listen.Addr, freePort))
 	}
 	return command
 }

@@ -66,7 +66,7 @@ async function send(path, body) {
 	try {
 		const answer = await fetch(path, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
 		const said = await answer.json().catch(() => ({}));
-		if (answer.ok) say("Done: " + (said.order || path) + (said.url ? " " + said.url : ""));
+		if (answer.ok) say("Done: " + (said.order || path) + (said.url ? " " + said.url : "") + (said.note ? ". Note: " + said.note : ""));
 		else say((said.title || answer.status) + ": " + (said.detail || ""), true);
 		wait = every;
 		look();
