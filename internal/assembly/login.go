@@ -35,6 +35,14 @@ func readAccess(cfg *Config) (*Read, error) {
 	return r, err
 }
 
+// Unused returns the hosts of the credentials of access.auth that no request was sent to.
+func (r *Read) Unused() []string {
+	if r == nil {
+		return nil
+	}
+	return r.id.table.Unused()
+}
+
 // metaSession is the key under which a state keeps the session, encrypted.
 const metaSession = "session"
 

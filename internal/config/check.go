@@ -102,7 +102,7 @@ func expression(s string) error {
 	}
 	_, err := regexp.Compile(s)
 	if bad, ok := errors.AsType[*syntax.Error](err); ok {
-		return fmt.Errorf("%s is not a regular expression (%s: %s); see the syntax of Go's regexp package",
+		return fmt.Errorf(`%s is not a regular expression (%s: %s); see the syntax of Go's regexp package, or write \.pdf$ for *.pdf`,
 			document.Quote(s), bad.Code, document.Quote(bad.Expr))
 	}
 	return err

@@ -176,9 +176,9 @@ func TestTexts(t *testing.T) {
 	runCheck(t, expression, map[string]string{
 		`^https?://[^/]+/docs/`: "",
 		"":                      `is empty and would match every URL; remove it or give a regular expression`,
-		"(":                     `"(" is not a regular expression (missing closing ): "("); see the syntax of Go's regexp package`,
-		"a{1001}":               `"a{1001}" is not a regular expression (invalid repeat count: "{1001}"); see the syntax of Go's regexp package`,
-		"(?<=a)b":               `"(?<=a)b" is not a regular expression (invalid named capture: "(?<=a)b"); see the syntax of Go's regexp package`,
+		"(":                     `"(" is not a regular expression (missing closing ): "("); see the syntax of Go's regexp package, or write \.pdf$ for *.pdf`,
+		"a{1001}":               `"a{1001}" is not a regular expression (invalid repeat count: "{1001}"); see the syntax of Go's regexp package, or write \.pdf$ for *.pdf`,
+		"(?<=a)b":               `"(?<=a)b" is not a regular expression (invalid named capture: "(?<=a)b"); see the syntax of Go's regexp package, or write \.pdf$ for *.pdf`,
 	})
 	runCheck(t, powerOfTwo, map[string]string{
 		"1": "", "2": "", "4096": "", "0": "", "-4": "",
@@ -250,7 +250,7 @@ func TestBudget(t *testing.T) {
 		"5/day /x":                     `"5/day /x"` + noNumber,
 		"5/crawl":                      "is empty and would match every URL; remove it or give a regular expression",
 		"5  ":                          "is empty and would match every URL; remove it or give a regular expression",
-		"5 (":                          `"(" is not a regular expression (missing closing ): "("); see the syntax of Go's regexp package`,
+		"5 (":                          `"(" is not a regular expression (missing closing ): "("); see the syntax of Go's regexp package, or write \.pdf$ for *.pdf`,
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 )
 
 // Rule has the settings of the hosts that Match names.
@@ -39,11 +40,12 @@ type Config struct {
 type Table struct {
 	cfg                  Config
 	logins, rules, netrc index
+	used                 []atomic.Bool // of the logins
 }
 
 // New returns a Table, or an error that names the entry with an invalid Match.
 func New(cfg Config) (*Table, error) {
-	t := &Table{cfg: cfg}
+	t := &Table{cfg: cfg, used: make([]atomic.Bool, len(cfg.Logins))}
 	return t, cmp.Or(
 		t.rules.fill("Rules", len(cfg.Rules), func(i int) string { return cfg.Rules[i].Match }),
 		t.logins.fill("Logins", len(cfg.Logins), func(i int) string { return cfg.Logins[i].Match }),
@@ -69,6 +71,7 @@ func (t *Table) Authorization(authority string) string {
 		return ""
 	}
 	if i := t.logins.find(authority); i >= 0 {
+		t.used[i].Store(true)
 		return t.cfg.Logins[i].Authorization
 	}
 	if r := t.Rule(authority); r != nil && r.Authorization != "" {
@@ -78,6 +81,19 @@ func (t *Table) Authorization(authority string) string {
 		return t.cfg.Netrc[i].Authorization
 	}
 	return ""
+}
+
+// Unused returns the Match of each login that Authorization has not returned yet.
+func (t *Table) Unused() (matches []string) {
+	if t == nil {
+		return nil
+	}
+	for i := range t.used {
+		if !t.used[i].Load() {
+			matches = append(matches, t.cfg.Logins[i].Match)
+		}
+	}
+	return matches
 }
 
 type index struct {

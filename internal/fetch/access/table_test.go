@@ -51,6 +51,16 @@ func TestNothingIsSpecial(t *testing.T) {
 	}
 }
 
+func TestUnusedLogins(t *testing.T) {
+	var none *access.Table
+	require.Nil(t, none.Unused())
+	table := newTable(t, access.Config{Logins: []access.Login{{"a.test", "one"}, {"*.b.test", "two"}}})
+	require.Equal(t, []string{"a.test", "*.b.test"}, table.Unused())
+	table.Authorization("www.b.test")
+	table.Authorization("c.test")
+	require.Equal(t, []string{"a.test"}, table.Unused())
+}
+
 func TestAuthorizationGoesByOrder(t *testing.T) {
 	table := newTable(t, access.Config{
 		Logins: []access.Login{{"a.test", "flag"}, {"none.test", ""}},

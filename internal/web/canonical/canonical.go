@@ -41,7 +41,7 @@ var ErrLong = fmt.Errorf("longer than %d bytes", MaxLength)
 var (
 	errEmpty    = errors.New("empty URL")
 	errRelative = errors.New("no scheme in front: write https:// before it")
-	errUserinfo = errors.New("credentials in a URL would end up in records: remove the part before the @")
+	errUserinfo = errors.New("credentials in a URL would end up in records: remove the part before the @, and give it as --auth HOST=user:password")
 	errNoHost   = errors.New("no host")
 	errHost     = errors.New("not a valid host or port")
 	errLabel    = errors.New("host name has an empty label")

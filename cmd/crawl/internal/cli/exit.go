@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/document/spelling"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -179,10 +182,35 @@ func Message(err error) string {
 	return fmt.Sprintf("write %s: %v; it has %s (%s)", name, reason, Plural(e.Records, "whole record"), Size(e.Bytes))
 }
 
+// absent returns a further line about a file that is not there, which says what to do; "" for another error, and for one
+// that says it.
+func absent(err error) string {
+	e, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !errors.Is(e, fs.ErrNotExist) {
+		return ""
+	}
+	if _, advice, _ := strings.Cut(Message(err), e.Err.Error()); strings.ContainsAny(advice, ":;") {
+		return ""
+	}
+	dir := filepath.Dir(e.Path)
+	there, err := os.ReadDir(dir)
+	if err != nil {
+		return "\nthe directory is not there: 'mkdir -p " + ShellWord(dir) + "' makes it"
+	}
+	names := make([]string, len(there))
+	for i, entry := range there {
+		names[i] = entry.Name()
+	}
+	if name := spelling.Nearest(filepath.Base(e.Path), names); name != "" {
+		return "\nthere is " + filepath.Join(dir, name)
+	}
+	return "\n'ls " + ShellWord(dir) + "' lists what is there"
+}
+
 // Complain prints an error for a person: one line per problem and, if the command line or the settings are wrong, where
 // to look: at the help of the command of that name, "" for the program itself.
 func Complain(w io.Writer, err error, command string) {
-	for line := range strings.SplitSeq(strings.TrimRight(Message(err), "\n"), "\n") {
+	for line := range strings.SplitSeq(strings.TrimRight(Message(err), "\n")+absent(err), "\n") {
 		Say(w, "crawl: %s\n", Clean(line))
 	}
 	switch e, ok := errors.AsType[*Error](err); {

@@ -212,7 +212,7 @@ func browser(ctx context.Context, s *config.Render) Finding {
 	ctx, cancel := context.WithTimeout(ctx, browserTime)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
-	if err != nil {
+	if err = cmp.Or(ctx.Err(), err); err != nil {
 		f.State, f.Text, f.Advice = Problem, fmt.Sprintf("%s does not start: %v", path, err), "run "+cli.ShellWord(path)+" --version to see why"
 		if !wanted {
 			f.State = Note

@@ -98,11 +98,12 @@ func (v *visit) skip(s crawl.Skipped) {
 
 // advice has what to do about a class of failures.
 var advice = map[string]string{
-	"no_host": "check the name, and the name servers of this machine; access.dns_server names another",
-	"network": "check that the host can be reached from here, as by curl; --proxy goes another way",
-	"tls":     "check the host's certificate and this machine's clock; access.ca_file trusts another authority",
-	"timeout": "the host is slow or a firewall drops packets; --timeout waits longer",
-	"proxy":   "check --proxy and the variables HTTP_PROXY and HTTPS_PROXY",
+	"no_host":        "check the name, and the name servers of this machine; access.dns_server names another",
+	"network":        "check that the host can be reached from here, as by curl; --proxy goes another way",
+	"tls":            "check the host's certificate and this machine's clock; access.ca_file trusts another authority",
+	"timeout":        "the host is slow or a firewall drops packets; --timeout waits longer",
+	"address_denied": "--allow-private lets a crawl connect there",
+	"proxy":          "check --proxy and the variables HTTP_PROXY and HTTPS_PROXY",
 }
 
 // tell tells what was met, in the order in which a crawl meets it.

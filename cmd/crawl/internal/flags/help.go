@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -79,9 +80,21 @@ func BriefFlags() []briefFlag {
 }
 
 // Show prints the help of a command at the width that suits w. Its error is that of a failed write to standard output.
+// On a terminal 'crawl' alone shows what to do first, which the whole help would move off the screen.
 func Show(w io.Writer, cmd *cobra.Command) error {
+	if !cmd.HasParent() && cmd.CalledAs() != "" && cmd.Flags().NFlag() == 0 && cli.IsTerminal(w) {
+		_, err := io.WriteString(w, firstWords)
+		return cli.Output(err)
+	}
 	return cli.Output(Write(w, cmd, Columns(w)))
 }
+
+const firstWords = briefIntro + `Before a crawl:
+  crawl doctor https://example.com/               what would keep it from its work
+  crawl plan https://example.com/                 how large the site is, how long it takes
+
+All flags and commands: crawl --help. Two dozen jobs: docs/how-to/index.md
+`
 
 // Columns returns the width of help for w: that of the terminal, but at least 40 and at most 100.
 func Columns(w io.Writer) int { return min(max(cli.WidthOf(w), 40), 100) }
@@ -297,7 +310,7 @@ func CheckSeeds(cmd *cobra.Command, args []string) error {
 			return cli.Usagef("%s is no URL: an output goes to -o, and --input-file reads a file of seeds; a host of that name is https://%[1]s/", a)
 		}
 		if !strings.ContainsAny(a, ".:/") && a != "localhost" {
-			return cli.Usagef("%q is neither a URL nor a command%s", a, cli.Meant(NearestCommand(cmd, a)))
+			return cli.Usagef("%q is neither a URL nor a command%s", a, cmp.Or(cli.Meant(NearestCommand(cmd, a)), "; a URL is such as https://example.com/"))
 		}
 	}
 	return nil

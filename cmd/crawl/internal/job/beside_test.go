@@ -209,7 +209,7 @@ func TestWitness(t *testing.T) {
 		require.NoError(t, w.Write(&record.Record{URL: "http://" + host + ".test/", Error: failed}))
 	}
 	require.NoError(t, w.Flush())
-	require.Equal(t, "\nhttp://answered.test/: status 503 (unavailable)\nhttp://a.test/: refused\nhttp://b.test/: refused", w.failures())
+	require.Equal(t, "\nhttp://answered.test/: status 503 (unavailable)\nhttp://a.test/: refused\nhttp://b.test/: refused\nthe site is in trouble: try again later", w.failures())
 	require.Equal(t, 7, strings.Count(b.String(), "\n"), "every record is passed on")
 }
 

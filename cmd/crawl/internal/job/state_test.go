@@ -105,7 +105,7 @@ func TestGoOn(t *testing.T) {
 		{pipeline.EndBlocked, "", command},
 		{pipeline.EndFailed, "", command},
 		{pipeline.EndLimit, "max_time 1s reached", command},
-		{pipeline.EndLimit, "max_pages 5 reached", command + " --max-pages N"},
+		{pipeline.EndLimit, "max_pages 5 reached", command + " --max-pages 10"},
 	} {
 		require.Equal(t, tc.want, (&Job{state: st}).goOn(tc.end, tc.reason))
 		require.Empty(t, (&Job{}).goOn(tc.end, tc.reason))

@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/view"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/frontier/gate"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -171,6 +172,14 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 			r.InAll = j.out.Mark().Records
 		}
 	}
+	if !under {
+		if !j.Settings.Fleet.Shared() { // another process may have had the host
+			r.Unused = j.read.Unused()
+		}
+		if j.Settings.Output.Format == string(sink.URLs) && !j.cut.Load() {
+			r.Lines = j.out.Mark().Records
+		}
+	}
 	if snap.State == pipeline.EndLimit && strings.HasPrefix(snap.Reason, "max_time ") {
 		r.Over = j.Over
 	}
@@ -221,7 +230,7 @@ func (j *Job) markdown() string {
 }
 
 // goOn returns the command that resumes a crawl, or "" if the crawl is not kept or is done. If max_pages ended it, the
-// command asks for another number; if only blocked hosts are left, it opens the console, which can unblock them.
+// command has twice that number, since it counts all runs; if only blocked hosts are left, it opens the console, which can unblock them.
 func (j *Job) goOn(end pipeline.End, reason string) string {
 	if j.state == nil || end == pipeline.EndNone || end == pipeline.EndDone {
 		return ""
@@ -229,7 +238,8 @@ func (j *Job) goOn(end pipeline.End, reason string) string {
 	command := "crawl resume " + cli.ShellWord(j.state.Dir())
 	switch {
 	case enoughPages(end, reason):
-		command += " --max-pages N"
+		most, _ := strconv.Atoi(strings.Fields(reason)[1])
+		command += fmt.Sprintf(" --max-pages %d", 2*most)
 	case allBlocked(reason):
 		command += " --listen " + cli.ShellWord(cmp.Or(j.Settings.Listen.Addr, freePort))
 	}
@@ -246,6 +256,7 @@ type destination struct {
 	record.Durable
 	name string // the state's name for the destination
 	seen []string
+	next string    // what a person can do about the first of seen
 	via  int       // how many of seen failed at the proxy
 	good bool      // a page was unchanged (304) or was answered with 2xx, even if the settings kept it out
 	lock io.Closer // on the file; nil means that it needs none
@@ -283,7 +294,9 @@ func (w *destination) Write(r *record.Record) error {
 		} else if meaning != "" {
 			why += " (" + meaning + ")"
 		}
-		w.seen = append(w.seen, r.URL+": "+why)
+		if w.seen = append(w.seen, r.URL+": "+why); len(w.seen) == 1 {
+			w.next = remedy(r)
+		}
 		if r.ErrorClass() == outcome.Proxy.String() {
 			w.via++
 		}
@@ -301,11 +314,35 @@ func (w *destination) WriteItem(r *record.Record, item record.Item) error {
 	return w.Durable.(record.ItemSink).WriteItem(r, item)
 }
 
-// failures returns the failures of seeds, each on a line of its own that begins with the line feed; "" if there are
-// none.
+// failures returns the failures of seeds and what to do, each on a line of its own that begins with the line feed; "" if
+// there are none.
 func (w *destination) failures() string {
 	if len(w.seen) == 0 {
 		return ""
 	}
-	return "\n" + strings.Join(w.seen, "\n")
+	return strings.TrimRight("\n"+strings.Join(w.seen, "\n")+"\n"+w.next, "\n")
+}
+
+// remedy says what a person can do about a seed that was not obtained; "" if the reason in the record says so itself.
+func remedy(r *record.Record) string {
+	switch class := r.ErrorClass(); class {
+	case outcome.Proxy.String(), outcome.AddressDenied.String():
+		return ""
+	case outcome.TLS.String():
+		return "--set access.ca_file=FILE trusts the authority in that file, --insecure any certificate"
+	case gate.ClassRobots:
+		return "a site of your own can be crawled nevertheless, with --no-robots"
+	case "":
+	default:
+		return "'crawl doctor " + cli.ShellWord(r.URL) + "' says how far a request gets"
+	}
+	switch {
+	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
+		return "what it may want: --auth HOST=user:password, --cookie-file FILE or --login FILE, with other values if they were given"
+	case r.Status >= http.StatusInternalServerError:
+		return "the site is in trouble: try again later"
+	case r.RedirectTo != "":
+		return "to crawl what it leads to, give that URL"
+	}
+	return "see what a browser shows at that URL, and correct it"
 }

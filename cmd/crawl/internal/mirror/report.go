@@ -96,7 +96,7 @@ func (r *Report) Write(w io.Writer) {
 	}
 	say(r.Complete, "done: ")
 	say(!r.Complete, "not complete; the same command goes on: ")
-	say(true, "%s and %s, %s in %s\n", cli.Plural(r.Pages, "page"), cli.Plural(r.Files, "other file"), cli.Size(r.Bytes), r.Dir)
+	say(true, "%s and %s, %s in %s\n", cli.Plural(r.Pages, "HTML page"), cli.Plural(r.Files, "other file"), cli.Size(r.Bytes), r.Dir)
 	say(true, "  this round: %s new, %s changed, %s unchanged, %s gone", cli.Count(r.New), cli.Count(r.Changed), cli.Count(r.Unchanged), cli.Count(r.Gone))
 	say(r.Unlinked > 0, ", %s that nothing leads to", cli.Count(r.Unlinked))
 	say(r.Gone+r.Unlinked > 0 && r.Deleted, " (deleted)")

@@ -47,11 +47,13 @@ type Report struct {
 	Names   map[string]string // display names of hosts by their names; nil means none
 	Over    string            // how the crawl ended; empty means the words of its state
 	InAll   int64             // records in that file, with those of earlier runs; zero means unknown
-	Before  int64             // pages of earlier runs
+	Before  int64             // URLs that earlier runs visited
 	GoOn    string            // the command that resumes the crawl
 	Closer  string            // the command that shows more details
 	Left    string            // what becomes of the URLs left in the queue
 	Kept    string            // where the state is, if no command above names it
+	Unused  []string          // hosts of credentials that no request was sent to
+	Lines   int64             // URLs in the list that the records are; zero means that they are no list, or that it is being written
 }
 
 // Write writes the totals, what went wrong, what limits each host and why it is idle, and the incidents of the hosts
@@ -171,14 +173,15 @@ func (r *Report) facts() (l facts) {
 			l = append(l, f)
 		}
 	}
-	l.add(r.Before > 0, "earlier runs", "%s", cli.Plural(r.Before, "page"))
+	l.add(r.Before > 0, "earlier runs", "%s", cli.Plural(r.Before, "URL"))
 	inAll := ""
 	if r.InAll > s.Records {
 		inAll = ", " + cli.Count(r.InAll) + " with those of earlier runs"
 	}
 	l.add(r.Items != "", "items", "%s", r.Items)
 	l.add(r.Pages != "", "Markdown", "%s", r.Pages)
-	l.add(r.Records != "", "records", "%s in %s%s", cli.Count(s.Records), r.Records, inAll)
+	l.add(r.Records != "" && r.Lines > 0, "URLs", "%s in %s", cli.Count(r.Lines), r.Records)
+	l.add(r.Records != "" && r.Lines == 0, "records", "%s in %s%s", cli.Count(s.Records), r.Records, inAll)
 	l.add(r.Archive != "", "archives", "%s", r.Archive)
 	l.add(r.Kept != "", "state", "%s", r.Kept)
 	l.round(s, r.Closer)
@@ -198,6 +201,7 @@ func (r *Report) facts() (l facts) {
 		l.add(true, "empty without scripts", "%s, as it seems", cli.Plural(s.Scripted, "page"))
 		l = append(l, fact{"to render them", "crawl --render auto " + cli.ShellWord(s.ScriptedURL), true})
 	}
+	l.add(r.Unused != nil, "passwords never sent", "no request went to %s, as --auth names it", strings.Join(r.Unused, ", "))
 	l.add(s.Frontier.Hosts > 1, "hosts", "%s%s", cli.Count(s.Frontier.Hosts), circuits(&s.Limiter))
 	return l
 }
