@@ -15,41 +15,29 @@ import (
 type queueing struct {
 	// spanAt is when the first response of the present span came.
 	spanAt clock.Instant
-	// These are sums over the latencies of the present span: of logarithms of seconds, of their squares, and of
-	// seconds.
-	sum, squares, plain float32
+	// sum and squares are sums over the present span: of logarithms of latencies in seconds, and of their squares.
+	sum, squares float32
 	// srtt is the smoothed latency in seconds, as TCP's: each response moves it by an eighth. Zero means none yet.
 	srtt float32
-	// mu and variance are mean and variance of the logarithms of latencies without a queue, and usual is their mean in
-	// seconds.
-	mu, variance, usual float32
+	// mu and variance are mean and variance of the logarithms of latencies without a queue.
+	mu, variance float32
 	// n is the number of responses in the present span.
 	n uint16
-	// answers is the number of responses in mu, variance and usual, at most plainAnswers; zero before the first span.
+	// answers is the number of responses in mu and variance, at most plainAnswers; zero before the first span.
 	answers uint8
-	// bad is the number of slow spans in a row.
-	bad uint8
+	// slow is the number of slow spans in a row.
+	slow uint8
 	// queue is nil until the host had a queue.
 	*queue
 }
 
 // queue is what is known of a host that has had a queue.
 type queue struct {
-	capacity float64       // requests per second that the host completed while it had a queue
-	weight   float64       // responses that capacity is the mean of, at most most
+	capacity float64       // requests per second that the host completed while it had a queue, as a moving mean
 	allowed  float64       // rate that makes no queue, in requests per second; zero means any
-	at       clock.Instant // when allowed was last lowered, or the queue was last seen to be gone
-	drain    drain
-}
-
-// drain is a time at a slower rate in which a queue empties. The zero drain means that there is none.
-type drain struct {
-	before float64       // mean logarithm of latencies at its beginning, or at the latest check that found less
-	until  clock.Instant // when it is checked next whether latencies fell; zero if there is no drain
-	was    float64       // allowed before the drain
-	times  uint8         // how often allowed was lowered by a tenth in this drain, at most 5
-	share  float64       // share of allowed that is used meanwhile
-	deeper bool          // share was lowered a second time
+	share    float64       // share of allowed that is used while the queue empties; zero if there is none
+	found    float64       // mean logarithm of latencies when the drain began, or at the latest check that found less
+	at       clock.Instant // the next check of the drain, or else when the queue was last seen to be gone
 }
 
 const (
@@ -58,19 +46,16 @@ const (
 	plainAnswers = 200
 	fewAnswers   = 50
 	leastSpread  = 0.5
-	most         = 150 // most responses that capacity is the mean of: older ones are forgotten
+	most         = 150 // responses that a moving mean of the capacity rests on
 )
 
-// time takes in the latency of any response, for srtt. Before the first span is judged, usual is the lowest latency.
+// time takes in the latency of any response, for srtt.
 func (q *queueing) time(latency time.Duration) {
 	l := float32(max(latency.Seconds(), 1e-6))
 	if q.srtt == 0 {
-		q.srtt, q.usual = l, l
+		q.srtt = l
 	}
 	q.srtt += 0.125 * (l - q.srtt)
-	if q.answers == 0 {
-		q.usual = min(q.usual, l)
-	}
 }
 
 // observe takes in the latency of a response outside pauses and Recover. At the end of a span (16 responses and a
@@ -79,12 +64,10 @@ func (q *queueing) observe(x *Sample) control.Cause {
 	if q.n == 0 {
 		q.spanAt = x.At
 	}
-	l := max(x.Latency.Seconds(), 1e-6)
-	ln := math.Log(l)
+	ln := math.Log(max(x.Latency.Seconds(), 1e-6))
 	q.n++
 	q.sum += float32(ln)
 	q.squares += float32(ln * ln)
-	q.plain += float32(l)
 	age := x.At.Sub(q.spanAt)
 	first := q.answers == 0 && q.n >= 4
 	full := q.n >= 16 && age >= time.Second || q.n >= 4 && age >= 5*time.Second || q.n == math.MaxUint16
@@ -92,38 +75,42 @@ func (q *queueing) observe(x *Sample) control.Cause {
 		return 0
 	}
 	cause := q.judge(x)
-	q.n, q.sum, q.squares, q.plain = 0, 0, 0, 0
+	q.n, q.sum, q.squares = 0, 0, 0
 	return cause
 }
 
 // judge compares a span that is over with what is usual. A slow span begins a drain: at once in a search, after the
-// second in a row elsewhere. During a drain it is a measurement of the capacity. A span that is not slow teaches what
-// is usual, unless it came near the capacity of a host that has had queues.
+// second in a row elsewhere. A span that is not slow teaches what is usual, and ends a drain.
 func (q *queueing) judge(x *Sample) control.Cause {
 	n := float64(q.n)
-	m, plain := float64(q.sum)/n, float64(q.plain)/n
+	m := float64(q.sum) / n
 	v := max(float64(q.squares)/n-m*m, 0)
 	done := (n - 1) / max(x.At.Sub(q.spanAt).Seconds(), .001)
-	slow := q.answers > 0 && math.Exp(m)-math.Exp(float64(q.mu)) > x.LatencyFloor &&
-		m-float64(q.mu) > max(math.Log(x.LatencyRatio), x.LatencyZ*math.Sqrt(q.spread()*(1/n+1/float64(q.answers))))
-	switch {
-	case !slow:
-		q.bad = 0
-		if q.queue == nil || m < float64(q.mu) || done < x.Draining*q.capacity {
-			q.learn(m, v, plain)
-		}
+	if q.answers == 0 || math.Exp(m)-math.Exp(float64(q.mu)) <= x.LatencyFloor ||
+		m-float64(q.mu) <= max(math.Log(x.LatencyRatio), x.LatencyZ*math.Sqrt(q.spread()*(1/n+1/float64(q.answers)))) {
+		q.slow = 0
+		q.learn(m, v)
 		if q.queue != nil {
 			q.quiet(x.At, done, n)
 		}
-	case q.queue != nil && q.drain.until != 0:
-		q.measure(done, n)
-		return q.drainOn(x, m, plain)
-	default:
-		if q.bad++; x.Mode == Search || q.bad >= 2 {
-			return q.begin(x, m, done, n)
+		return 0
+	}
+	q.slow = min(q.slow+1, 2)
+	if q.queue == nil || q.share == 0 {
+		if x.Mode != Search && q.slow < 2 {
+			return 0
+		}
+		if q.queue == nil {
+			q.queue = &queue{capacity: done}
 		}
 	}
-	return 0
+	q.capacity += (done - q.capacity) * min(1, n/most)
+	if q.share > 0 {
+		return q.drain(x, m)
+	}
+	q.allowed = min(.99*lower(q.allowed, x.Rate), 1.03*q.capacity)
+	q.share, q.found, q.at = x.Draining, m, x.At.Add(q.drainTime())
+	return control.CauseLatency
 }
 
 // spread returns the variance of a latency's logarithm, at least leastSpread of too few responses.
@@ -134,53 +121,34 @@ func (q *queueing) spread() float64 {
 	return float64(q.variance)
 }
 
-// learn moves what is usual towards the means of a span: mean m and variance v of logarithms, mean plain of seconds.
-func (q *queueing) learn(m, v, plain float64) {
-	n := float64(q.n)
-	weight := n / (float64(q.answers) + n)
+// learn moves what is usual towards the mean m and the variance v of a span.
+func (q *queueing) learn(m, v float64) {
+	n := float32(q.n)
+	weight := n / (float32(q.answers) + n)
 	if q.answers >= plainAnswers {
 		weight = 0.02
 		if m < float64(q.mu) {
 			weight = 0.1
 		}
 	}
-	q.mu = towards(q.mu, m, weight)
-	q.variance = towards(q.variance, v, weight)
-	q.usual = towards(q.usual, plain, weight)
+	q.mu += weight * (float32(m) - q.mu)
+	q.variance += weight * (float32(v) - q.variance)
 	q.answers = uint8(min(int(q.answers)+int(q.n), plainAnswers))
 }
 
-// towards returns the mean after a share weight of it was replaced by to.
-func towards(mean float32, to, weight float64) float32 {
-	return float32(float64(mean) + weight*(to-float64(mean)))
-}
-
-// begin lowers the allowed rate to what the host completed, and starts a drain, in which less than that is used.
-func (q *queueing) begin(x *Sample, m, done, n float64) control.Cause {
-	if q.queue == nil {
-		q.queue = &queue{}
+// usual returns the mean latency without a queue, in seconds, of a lognormal distribution.
+func (q *queueing) usual() float64 {
+	if q.answers == 0 {
+		return float64(q.srtt)
 	}
-	q.measure(done, n)
-	rate := x.Rate
-	if q.allowed > 0 {
-		rate = min(rate, q.allowed)
-	}
-	q.drain = drain{before: m, was: q.allowed, until: x.At.Add(q.drainTime()), share: x.Draining}
-	q.allowed, q.at, q.bad = min(.99*rate, 1.03*q.capacity), x.At, 0
-	return control.CauseLatency
-}
-
-// measure takes in how many requests per second were completed in a span of n responses with a queue.
-func (q *queue) measure(done, n float64) {
-	q.weight = min(q.weight+n, most)
-	q.capacity += (done - q.capacity) * min(1, n/q.weight)
+	return math.Exp(float64(q.mu + q.variance/2))
 }
 
 // quiet takes in a span without a queue. It ends a drain, or raises the allowed rate if most of it was used: by 1 % a
 // second and more, up to 20 %, the longer ago the rate was too fast.
-func (q *queue) quiet(now clock.Instant, done, n float64) {
-	if q.drain.until != 0 {
-		q.drain, q.at = drain{}, now
+func (q *queueing) quiet(now clock.Instant, done, n float64) {
+	if q.share > 0 {
+		q.share, q.at = 0, now
 		return
 	}
 	if q.allowed == 0 || done < .8*q.allowed {
@@ -192,33 +160,30 @@ func (q *queue) quiet(now clock.Instant, done, n float64) {
 
 // drainTime returns how long a drain goes on before it is checked: three seconds, or four usual latencies if longer.
 func (q *queueing) drainTime() time.Duration {
-	return max(3*time.Second, seconds(4*float64(q.usual)))
+	return max(3*time.Second, seconds(4*q.usual()))
 }
 
-// drainOn checks a drain when its time is over, after one more slow span. If latencies fell, allowed falls by a tenth
-// (five times at most). If not, even less is used once. If that does not help either, the latencies do not depend on
-// the rate: they become the usual ones, and allowed is what it was before.
-func (q *queueing) drainOn(x *Sample, m, plain float64) control.Cause {
-	d, now := &q.drain, x.At
-	if now < d.until {
-		d.before = max(d.before, m) // responses to requests from before the drain still come
+// drain checks a drain when its time is over, after one more slow span. If latencies fell, allowed falls by a tenth. If
+// not, even less is used once. If that does not help either, the latencies do not depend on the rate: they become the
+// usual ones, and any rate is allowed.
+func (q *queueing) drain(x *Sample, m float64) control.Cause {
+	if x.At < q.at {
+		q.found = max(q.found, m) // responses to requests from before the drain still come
 		return 0
 	}
-	d.until = now.Add(q.drainTime())
-	better := m < d.before-.1
+	q.at = x.At.Add(q.drainTime())
 	switch {
-	case better && d.times < 5:
-		d.times++
-		d.before = m
+	case m < q.found-.1:
+		q.found = m
 		q.allowed *= .9
-	case !better && !d.deeper:
-		d.deeper, d.share = true, d.share*x.Draining
-	default: // the host is slower now, and that is usual
-		q.mu, q.usual, q.bad = float32(m), float32(plain), 0
-		q.allowed, q.drain = d.was, drain{}
-		return control.CauseRebased
+		return 0
+	case q.share == x.Draining:
+		q.share *= x.Draining
+		return 0
 	}
-	return 0
+	q.mu, q.slow = float32(m), 0 // the host is slower now, and that is usual
+	q.allowed, q.share = 0, 0
+	return control.CauseRebased
 }
 
 // estimate returns the rate at which the host has no queue, and less while a queue empties. It says nothing of a host
@@ -228,8 +193,8 @@ func (q *queueing) estimate() Estimate {
 		return Estimate{}
 	}
 	e := Estimate{Rate: q.allowed, Confidence: 1, Cause: control.CauseLatency}
-	if q.drain.until != 0 {
-		e.Rate *= q.drain.share
+	if q.share > 0 {
+		e.Rate *= q.share
 	}
 	return e
 }
@@ -237,9 +202,9 @@ func (q *queueing) estimate() Estimate {
 // inFlight returns how many requests at once a rate needs: by Little's law rate times latency, plus 25 %, four standard
 // deviations of a Poisson number, and four.
 func (q *queueing) inFlight(rate float64) int {
+	m := rate * q.usual()
 	if q.answers == 0 {
-		return 4 + int(4*rate*float64(q.usual))
+		return 4 + int(4*m)
 	}
-	m := rate * float64(q.usual)
 	return int(math.Ceil(1.25*m + 4*math.Sqrt(m) + 4))
 }
