@@ -17,9 +17,8 @@ import (
 type hint struct {
 	// left is how many requests may still be sent, by the latest response and what was sent since; meaningless after
 	// reset.
-	left    float64
-	reset   clock.Instant // when the quota is whole again, by the latest response
-	soonest clock.Instant // the earliest reset that was told of this window: resets are rounded up
+	left  float64
+	reset clock.Instant // when the quota is whole again, by the latest response
 	// due is a reset that was told: a request that is sent from then on finds the quota whole unless the window slides.
 	// Zero means that none is awaited.
 	due     clock.Instant
@@ -77,10 +76,6 @@ func (q *hint) observe(x *Sample) {
 	}
 	q.observeAverage(x)
 	reset, flying := now.Add(told.Reset), int64(x.InFlight)
-	if told.Limit != q.limit || told.Remaining > q.said || q.soonest < x.SentAt {
-		q.soonest = reset
-	}
-	q.soonest = min(q.soonest, reset)
 	turned := x.SentAt >= q.due || now >= q.reset.Add(-rounding) && reset > q.reset.Add(rounding)
 	switch {
 	case told.Limit != q.limit: // a host may tell two quotas in turn
@@ -192,7 +187,7 @@ func (q *hint) estimate(now clock.Instant) (e Estimate) {
 	switch {
 	case q.steady:
 		if e.Rate = q.average; q.left < 1+q.kept() {
-			e.NotBefore = q.soonest
+			e.NotBefore = q.reset
 		}
 	case now >= q.reset:
 	case q.pace > 0:

@@ -17,9 +17,7 @@ type window struct {
 	now    spell    // the refusal that goes on, or the latest one
 	rest   quota    // the first explanation, by the two spells; zero if there is none
 	order  quota    // the second explanation; zero if there is none
-	single quota    // the first explanation as the newest spell alone gives it
 	habit  bool     // the host's Retry-After is no length of a window: much more was admitted in as long
-	agree  uint8    // spells in a row that agree on an explanation, at most 3
 }
 
 // spell is a refusal that went on for a while: from the first request that was refused to the first that was admitted
@@ -55,15 +53,10 @@ const (
 	longOrder = 3 * time.Second
 	// longestSpan is the longest span that is looked at, in seconds; the history reaches further back.
 	longestSpan = 600
-	// sameStops is how long after the end of a spell the next one may end to be compared with it, unless ten times the
-	// spell's length is more.
-	sameStops = 10 * time.Minute
-	// leastCounted is the least count of a window.
-	leastCounted = 5
+	// agreed is the weight of an explanation on which two spells agree.
+	agreed = .91
 	// slack is the share by which a rate that was measured from the history may be wrong.
 	slack = .03
-	// tooFew is the share of a window's count below which a refusal has another reason.
-	tooFew = .6
 )
 
 // observe takes in a response, and reports whether it ended a spell that was long enough to be a window's.
@@ -87,33 +80,14 @@ func (w *window) observe(h *history, x *Sample) {
 	}
 }
 
-// weigh takes in a spell that has ended if it was long enough: longer than a second and than a bucket needs for 8 tokens
-// (3 if the host sent a Retry-After). It compares the spell with the one before, unless that is long past.
+// weigh takes in a spell that has ended if it was too long for a bucket. It compares the spell with the one before.
 func (w *window) weigh(h *history, t *Tuning) {
-	tokens := 8.
-	if w.now.order > 0 {
-		tokens = 3
-	}
-	if w.now.took() < max(time.Second, seconds(tokens/w.now.rate)) {
+	if !lasting(w.now.took(), w.now.rate) {
 		return
 	}
-	before := w.spells[0]
-	if before.to == 0 || w.now.to.Sub(before.to) > max(sameStops, 10*before.took()) {
-		before = spell{}
-	}
-	w.spells = [2]spell{w.now, before}
+	w.spells = [2]spell{w.now, w.spells[0]}
 	w.weighOrder(h, t)
 	w.weighRest(h)
-	if w.order.weight < .9 && w.rest.weight < .9 {
-		w.agree = 0
-	}
-}
-
-// agreed counts one more spell that agrees with the one before, and returns the weight that this gives: .91, .97 and
-// .99.
-func (w *window) agreed() float64 {
-	w.agree = min(w.agree+1, 3)
-	return 1 - math.Pow(.3, float64(w.agree)+1)
 }
 
 // sameOrder reports whether both spells had a Retry-After of the same length, to 5 % and to a second.
@@ -126,31 +100,24 @@ func (w *window) sameOrder() bool {
 // the refusal. One round number is weak evidence, the same length twice with the same count is strong. If much more was
 // admitted in as long than before, the Retry-After is a habit of the host.
 func (w *window) weighOrder(h *history, t *Tuning) {
-	a, known, was := &w.spells[0], w.order.n, w.order.weight
+	a, known := &w.spells[0], w.order.n
 	w.order = quota{}
 	if a.order < longOrder && !w.sameOrder() {
 		return
 	}
 	n := h.between(a.from.Add(-a.order), a.from)
-	if n < leastCounted {
-		return
-	}
 	weight := .1
 	switch {
 	case w.sameOrder():
 		if w.habit = w.habit || n > t.TooMany*known+1; w.habit {
 			return
 		}
-		if n < tooFew*known {
-			n, weight = known, was
-			break
-		}
 		low := known / a.order.Seconds()
 		if a.rate > 1.02*low {
 			n = known // the window was not empty again after the pause before
 		}
 		if weight = .75; a.rate < 2*low {
-			weight = w.agreed() // it was counted over the whole span
+			weight = agreed // it was counted over the whole span
 		}
 	case w.habit:
 		return
@@ -173,19 +140,16 @@ func (w *window) weighRest(h *history) {
 		w.rest = quota{} // what is left of a window differs each time
 		return
 	}
-	q, p := w.one(h, a), w.single
-	w.single = q
+	q, p := w.one(h, a), w.rest
 	switch {
 	case b.to != 0 && p.n > 0 && q.low < p.high*(1+slack) && p.low < q.high*(1+slack):
 		if q.high = max(min(q.high, p.high), q.low); p.low < q.high {
 			q.low = max(q.low, p.low)
 		}
-		q.weight = w.agreed()
+		q.weight = agreed
 	case b.to != 0:
 		q.weight = .4
-	case a.order == 0:
-		q.weight = .6
-	case isRound(a.order):
+	case a.order > 0 && isRound(a.order):
 		q.weight = .1
 	default:
 		q.weight = .6
