@@ -144,8 +144,8 @@ admission: servers ## what admission costs a request, beside other libraries: ta
 
 # The peers are not needed for the tests, so they are installed for these targets alone. A
 # round of all of them takes about two minutes, most of it Scrapy's.
-bench-speed bench-peers: SERVERS += wget2 httrack python3-scrapy
-bench-speed bench-peers: PROGRAMS += wget2 httrack scrapy
+bench-speed bench-peers compare: SERVERS += wget2 httrack python3-scrapy
+bench-speed bench-peers compare: PROGRAMS += wget2 httrack scrapy
 SPEED    = cd bench && $(GO) test -v -count 1 -timeout 6h -run '^TestPeers$$' ./peers -peers.site boost \
 		-peers.rounds $(ROUNDS) -peers.names '$(PEERS)' -peers.timeout $(PATIENCE)
 bench-speed: servers node_peers ## pages per CPU-second beside other crawlers: ROUNDS, PEERS by comma, PATIENCE for each
@@ -154,12 +154,12 @@ bench-speed: servers node_peers ## pages per CPU-second beside other crawlers: R
 
 bench-peers: PEERS = crawl steer,crawl off,wget2,colly,scrapy,crawlee
 bench-peers: servers node_peers ## measure all of docs/benchmarks.md anew, two hours: CELL, ROUNDS, PEERS, PATIENCE
-	rm -f bench/results/*.csv
+	rm -f $(addprefix bench/results/,politeness.csv speed.csv resume.csv)
 	for rtt in 20ms 100ms; do (cd bench && $(GO) test -v -count 1 -timeout 4h -run '^TestLimiters$$' ./crawlers -limiters.half peers \
 		-compare.clients '$(CLIENTS)' -compare.time $(CELL) -compare.rtt $$rtt -limiters.csv ../results/politeness.csv); done
 	$(SPEED) -peers.csv ../results/speed.csv
 	$(SPEED) -peers.csv ../results/speed.csv -peers.tls
-	cd bench && $(GO) test -v -count 1 -timeout 1h -run '^TestResume$$' ./peers -resume.kills 5 -resume.csv ../results/resume.csv
+	cd bench && $(GO) test -v -count 1 -timeout 1h -run '^TestResume$$' ./peers -resume.kills 3 -resume.csv ../results/resume.csv
 	cd bench && $(GO) run ./results
 
 node_peers:
@@ -174,8 +174,8 @@ growth: ## larger and larger crawls, up to a million pages and ten million URLs:
 	cd bench && $(GO) test -v -count 1 -timeout 6h ./growth -growth.pages 10000,100000,1000000 -growth.rounds $(ROUNDS) \
 		-growth.visits 10000 -growth.hosts 1,20000 -growth.waiting 10000 -growth.wait 30s -growth.timeout 30m -growth.out ../../bin/growth.md
 
-# A cell is one client on one server, one after another: all of them take 70 minutes.
-compare: servers ## crawl servers beside other crawlers: CELL each, RTT away, LIMITS, CLIENTS
+# A cell is one client on one server, one after another: all of them take two and a half hours.
+compare: servers node_peers ## crawl servers beside other crawlers: CELL each, RTT away, LIMITS, CLIENTS
 	cd bench && $(GO) test -v -count 1 -timeout 6h -run '^TestLimiters$$' ./crawlers -limiters.half kinds -limiters.parallel 1 \
 		-compare.time $(CELL) -compare.rtt $(RTT) -limiters.only $(LIMITS) -compare.clients '$(CLIENTS)'
 
