@@ -110,20 +110,23 @@ func speed(rows []row) (text string, pictures map[string]string) {
 	return fmt.Sprintf("![%s](images/bench-speed.svg)\n\n%s", g.title, text), map[string]string{"bench-speed": g.svg()}
 }
 
-// resume sums up the crawls of each contender.
+// resume has what each kill left, the kills of one crawl beside each other.
 func resume(rows []row) (text string, pictures map[string]string) {
 	var lines [][]string
 	for _, name := range distinct(rows, "contender") {
-		all := where(rows, "contender", name)
-		line := []string{name, fmt.Sprint(len(all))}
-		for _, figure := range []string{"pages", "never_fetched", "fetched_again", "lost", "twice"} {
-			var n float64
-			for _, r := range all {
-				n += r.number(figure)
+		line := []string{name}
+		for _, figure := range []string{"never_fetched", "fetched_again", "lost", "twice"} {
+			var cells []string
+			for _, kill := range distinct(rows, "kill") {
+				cell := "—"
+				if r := where(where(rows, "contender", name), "kill", kill); len(r) > 0 {
+					cell = fmt.Sprintf("%.0f", r[0].number(figure))
+				}
+				cells = append(cells, cell)
 			}
-			line = append(line, fmt.Sprintf("%.0f", n))
+			line = append(line, strings.Join(cells, " / "))
 		}
 		lines = append(lines, line)
 	}
-	return markdown([]string{"contender", "crawls", "pages", "never fetched", "fetched again", "without a record", "records too many"}, lines), nil
+	return markdown([]string{"contender", "never fetched", "fetched again", "without a record", "records too many"}, lines), nil
 }
