@@ -38,14 +38,15 @@ func reasons() []reason {
 }
 
 type guard struct {
-	cfg      *Config
-	metrics  *metrics
-	token    [sha256.Size]byte // the digest of Config.Token
-	origin   *http.CrossOriginProtection
-	sessions *sessions
-	admitter *admission.Admitter
-	limit    func(http.Handler) http.Handler
-	leftOut  atomic.Int64 // refusals not logged since the last one that was
+	cfg       *Config
+	metrics   *metrics
+	token     [sha256.Size]byte // the digest of Config.Token
+	origin    *http.CrossOriginProtection
+	sessions  *sessions
+	admitter  *admission.Admitter
+	limit     func(http.Handler) http.Handler
+	denyLogin func(http.ResponseWriter) // shows the form again, with a request to wait
+	leftOut   atomic.Int64              // refusals not logged since the last one that was
 }
 
 // maxClients is how many clients are counted separately. They take a tenth of a megabyte or two.
@@ -165,7 +166,13 @@ func (g *guard) deny(w http.ResponseWriter, r *http.Request, denial admission.De
 		refuse(w, denial.Status, "nobody knows how often you came; try again later")
 		return
 	}
-	g.refuseAndLog(w, r, refusal{reasonRate, denial.Status, "come again when Retry-After says"})
+	v := refusal{reasonRate, denial.Status, "come again when Retry-After says"}
+	if isLogin(r) { // a person reads the answer
+		g.count(r, v)
+		g.denyLogin(w)
+		return
+	}
+	g.refuseAndLog(w, r, v)
 }
 
 func (g *guard) refuseAndLog(w http.ResponseWriter, r *http.Request, v refusal) {

@@ -193,6 +193,10 @@ func New(cfg Config, crawl Crawl) (*Console, error) {
 	if c.guard, err = newGuard(&c.cfg, c.metrics); err != nil {
 		return nil, err
 	}
+	c.guard.denyLogin = func(w http.ResponseWriter) {
+		page, err := c.pages.Login("These were too many tries. Wait a few seconds.")
+		c.show(w, http.StatusTooManyRequests, page, err)
+	}
 	c.handler = c.guard.wrap(c.routes())
 	return c, nil
 }

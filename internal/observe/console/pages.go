@@ -158,12 +158,16 @@ func figuresOf(s *state, rate string) []dashboard.Figure {
 	if s.Requests > 0 {
 		share = dashboard.Number(100*float64(refused)/float64(s.Requests)) + " % of the requests"
 	}
+	forbidden := ""
+	if s.Refused > 0 {
+		forbidden = ", and " + whole(s.Refused) + " forbidden by robots.txt"
+	}
 	return []dashboard.Figure{
 		{Name: "Pages", Value: whole(s.Pages), Note: rate},
 		{Name: "Queued", Value: whole(s.Frontier.Queued), Note: "of " + whole(s.Frontier.Known) + " known"},
 		{Name: "Requests", Value: whole(s.Requests), Note: whole(s.Failed) + " failed, " + whole(s.Retries) + " retries"},
 		{Name: "Refused (429, 503)", Value: whole(refused), Note: share},
-		{Name: "Errors", Value: whole(s.Errors), Note: "pages not obtained; robots.txt refused " + whole(s.Refused) + " more"},
+		{Name: "Errors", Value: whole(s.Errors), Note: "URLs not obtained" + forbidden},
 		{Name: "Received", Value: dashboard.Bytes(s.WireBytes), Note: dashboard.Bytes(s.Bytes) + " unpacked"},
 	}
 }
@@ -234,6 +238,8 @@ var waitWords = map[string]string{
 	"max_in_flight":      "a response: as many requests are in flight as the host takes",
 	"retry":              "the time of a retry",
 	"loading":            "URLs that are being read from the disk",
+
+	"the crawl is paused": "the end of the pause",
 }
 
 // reasonWords is what a host waits for, in words. A reason with a colon names its host behind it.
@@ -288,7 +294,7 @@ func hostFigures(k *Host) []dashboard.Figure {
 	}
 	if f := k.Frontier; f != nil {
 		add("Queued", whole(f.Queued), "")
-		add("Fetched", whole(f.Pages), "URLs")
+		add("URLs", whole(f.Pages), "")
 		failures := "none"
 		if f.Failures > 0 {
 			failures = whole(f.Failures) + " in a row"
@@ -353,7 +359,7 @@ func (c *Console) list() listing {
 
 func rowOf(h *frontier.HostState, b ratelimit.Brief) dashboard.Row {
 	return dashboard.Row{
-		Host: h.Host, State: StateOf(h, b.State), Reason: h.Reason, Queued: h.Queued, InFlight: h.InFlight,
+		Host: h.Host, State: StateOf(h, b.State), Reason: h.Reason, Queued: h.Queued,
 		Pages: h.Pages, Rate: b.FillRate, LatencyMS: b.AvgLatencyMS, Failures: h.Failures,
 	}
 }

@@ -58,6 +58,8 @@ func TestPages(t *testing.T) {
 	}
 	require.Contains(t, g.ask("GET", "/api", "").Body.String(), "/api/hosts/HOST/block")
 
+	require.Contains(t, page, `<a id="in-waiting" href="?dir=desc&amp;sort=queued&amp;span=recent&amp;state=waiting#hosts">waiting <b>119</b></a>`)
+	require.Contains(t, g.ask("GET", "/?q=nowhere", "").Body.String(), `No host matches. <a href="/#hosts">Show all</a>`)
 	require.Contains(t, g.ask("GET", "/?q=H11&sort=host&page=77", "").Body.String(), "1 to 10 of 10 that match, of 120")
 	w = g.ask("GET", "/hosts/a.test", "")
 	require.Equal(t, 200, w.Code)
@@ -168,6 +170,7 @@ func TestLoginIsNoWayToGuess(t *testing.T) {
 		got = append(got, status)
 	}
 	require.Equal(t, []int{401, 401, 429, 429}, got)
+	require.Contains(t, g.ask("POST", "/login", "token=x", isFormType, "Sec-Fetch-Site: same-origin").Body.String(), `role="alert">These were too many tries.`)
 	require.Equal(t, "2", g.value(t, `treadlight_console_refused_requests_total{reason="token"}`))
 	require.Equal(t, 2, strings.Count(g.log(), "reason=token"))
 	require.Equal(t, 200, g.ask("POST", "/api/pause", "{}", isOrder, bearer).Code, "the owner has his own account")
@@ -239,4 +242,25 @@ func TestListIsShared(t *testing.T) {
 	g.clk.Advance(2 * listTime)
 	g.sample()
 	require.Nil(t, g.listing.value.rows, "nobody looks")
+}
+
+// A page is no larger with ten thousand hosts than with a hundred, whatever is shown of them.
+func TestPageOfManyHosts(t *testing.T) {
+	hosts := 100
+	g := newRig(t, "8080", "", func(_ *Config, c *Crawl) {
+		c.EachHost = func(see func(frontier.HostState, ratelimit.Brief)) {
+			for i := range hosts {
+				see(frontier.HostState{Host: fmt.Sprintf("h%05d.test", i), Queued: 10_000 + i, Reason: "learned"}, ratelimit.Brief{FillRate: 2, AvgLatencyMS: 5})
+			}
+		}
+	})
+	few := len(g.ask("GET", "/?page=2", "").Body.String())
+	hosts = 10_000
+	g.clk.Advance(2 * listedFor)
+	for _, query := range []string{"?page=2", "?state=waiting&sort=host", "?q=h0&page=300"} {
+		page := g.ask("GET", "/"+query, "").Body.String()
+		require.Contains(t, page, "10\u202f000")
+		require.Less(t, len(page), few+2000, query)
+		g.clk.Advance(time.Second)
+	}
 }

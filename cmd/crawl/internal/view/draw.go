@@ -133,7 +133,11 @@ func (p *picture) head(columns int) string {
 		word += "  " + cli.Seconds(p.snap.ElapsedSeconds)
 	}
 	right := cli.Cut(word, columns)
-	left := cli.Cut(cli.Tame(p.title), columns-cli.Cells(right)-2)
+	room := columns - cli.Cells(right) - 2
+	left := "Treadlight  " + cli.Tame(p.title)
+	if cli.Cells(left) > room { // what is crawled says more than the name of the program
+		left = cli.Cut(cli.Tame(p.title), room)
+	}
 	gap := strings.Repeat(" ", max(columns-cli.Cells(left)-cli.Cells(right), 0))
 	return p.show(styleHead, left) + gap + p.show(how, right)
 }
@@ -377,7 +381,7 @@ func (p *picture) table(columns, room int, title string, rows []hostRow, none st
 // columns returns the columns of a table of hosts. As in the report, the name of a host and what limits it stay when
 // columns are dropped for lack of width.
 func (p *picture) columns(rows []hostRow, screen int) cli.Rows {
-	t := cli.Columns("<host", "<state~5", "URLs~2", "queued~6", "active~1", "rate/s~7", "max/s~3", "<trend~4", "<limited by")
+	t := cli.Columns("<host", "<state~5", "URLs~2", "queued~6", "in flight~1", "rate/s~7", "max/s~3", "<trend~4", "<limited by")
 	longest, trendRoom := min(max(screen/5, leastName), 40), min(screen/8, 16)
 	for i := range rows {
 		r := &rows[i]

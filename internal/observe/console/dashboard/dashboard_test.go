@@ -232,7 +232,7 @@ func manyHosts(n int) []Row {
 	for i := range rows {
 		n := i * 7919 % len(rows)
 		rows[i] = Row{
-			Host: fmt.Sprintf("h%05d.test", n), State: States()[n%6], Queued: n % 100, InFlight: n % 3,
+			Host: fmt.Sprintf("h%05d.test", n), State: States()[n%6], Queued: n % 100,
 			Pages: n, Rate: float64(n % 7), LatencyMS: float64(n % 11), Failures: n % 2,
 		}
 	}
@@ -282,6 +282,13 @@ func TestTableFilter(t *testing.T) {
 	require.Equal(t, []string{"h00003.test", "h00009.test"}, []string{table.Rows[0].Host, table.Rows[1].Host})
 	require.Equal(t, 1, table.First())
 	require.Equal(t, 2, table.Last())
+
+	require.Equal(t, []Filter{
+		{"all", "?dir=asc&q=h0000&sort=host", 10, false}, {"asking", "?dir=asc&q=h0000&sort=host&state=asking", 2, false},
+		{"waiting", "?dir=asc&q=h0000&sort=host&state=waiting", 2, false}, {"refusing", "?dir=asc&q=h0000&sort=host&state=refusing", 2, false},
+		{"failing", "?dir=asc&q=h0000&sort=host&state=failing", 2, true}, {"blocked", "?dir=asc&q=h0000&sort=host&state=blocked", 1, false},
+		{"idle", "?dir=asc&q=h0000&sort=host&state=idle", 1, false},
+	}, table.Filters())
 
 	none := Table{Query: "nowhere", Sort: "host", Page: 1}
 	none.Fill(rows)

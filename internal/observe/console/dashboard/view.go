@@ -139,7 +139,6 @@ type Row struct {
 	State     State
 	Reason    string
 	Queued    int
-	InFlight  int
 	Pages     int
 	Rate      float64 // allowed, per second
 	LatencyMS float64 // zero before the first answer
@@ -159,13 +158,36 @@ type Table struct {
 	State    State // empty is any
 	Sort     string
 	Desc     bool
-	Span     string    // of the charts, kept in the links
-	Taken    time.Time // when the hosts were listed
-	Left     int       // hosts that were too many to list
+	Span     string        // of the charts, kept in the links
+	Taken    time.Time     // when the hosts were listed
+	Left     int           // hosts that were too many to list
+	counts   map[State]int // hosts that the search leaves
 }
 
-// States are what the filter offers.
-func (t Table) States() []State { return States() }
+// Filter leads to the hosts in one state.
+type Filter struct {
+	Name, Query string
+	N           int
+	Current     bool
+}
+
+// Filters leads to all hosts, and to those in each state that hosts are in.
+func (t Table) Filters() []Filter {
+	all := Filter{Name: "all", Current: t.State == ""}
+	list := make([]Filter, 1)
+	to := t // the same hosts in another state
+	for _, s := range States() {
+		n := t.counts[s]
+		all.N += n
+		if to.State = s; n > 0 || s == t.State {
+			list = append(list, Filter{string(s), to.At(1), n, s == t.State})
+		}
+	}
+	to.State = ""
+	all.Query = to.At(1)
+	list[0] = all
+	return list
+}
 
 // Columns are the heads.
 func (t Table) Columns() []Column { return columns() }
@@ -256,10 +278,8 @@ func columns() []Column {
 		{"state", "State", false, by(func(r Row) State { return r.State })},
 		{"rate", "Rate/s", true, by(func(r Row) float64 { return r.Rate })},
 		{"queued", "Queued", true, by(func(r Row) int { return r.Queued })},
-		{"in_flight", "In flight", true, by(func(r Row) int { return r.InFlight })},
-		{"pages", "Fetched", true, by(func(r Row) int { return r.Pages })},
+		{"pages", "URLs", true, by(func(r Row) int { return r.Pages })},
 		{"latency", "Latency", true, by(func(r Row) float64 { return r.LatencyMS })},
-		{"failures", "Failures", true, by(func(r Row) int { return r.Failures })},
 	}
 }
 
@@ -294,8 +314,12 @@ func ParseTable(q url.Values) Table {
 func (t *Table) Fill(rows []Row) {
 	t.Hosts = len(rows)
 	match := make([]Row, 0, len(rows))
+	t.counts = make(map[State]int)
 	for _, r := range rows {
-		if strings.Contains(r.Host, t.Query) && (t.State == "" || t.State == r.State) {
+		if !strings.Contains(r.Host, t.Query) {
+			continue
+		}
+		if t.counts[r.State]++; t.State == "" || t.State == r.State {
 			match = append(match, r)
 		}
 	}

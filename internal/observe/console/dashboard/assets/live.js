@@ -29,12 +29,28 @@ function put(next) {
 		if (focus) byId(focus)?.focus({ preventScroll: true });
 	}
 	const now = next.getElementById("main")?.dataset.crawl;
-	if (now) {
-		byId("main").dataset.crawl = now;
-		const buttons = [...document.querySelectorAll("[data-off]")];
-		for (const b of buttons) b.disabled = b.dataset.off.split(" ").includes(now);
-		if (document.activeElement?.disabled) (buttons.find((b) => !b.disabled) ?? byId("freeze")).focus();
+	if (now) enable(now);
+}
+
+// enable disables the buttons that have no effect: data-off says in which states of the crawl.
+function enable(now) {
+	byId("main").dataset.crawl = now;
+	const buttons = [...document.querySelectorAll("[data-off]")];
+	for (const b of buttons) b.disabled = now === "lost" || b.dataset.off.split(" ").includes(now);
+	if (document.activeElement?.disabled) (buttons.find((b) => !b.disabled) ?? byId("freeze")).focus();
+}
+
+// lose shows that the figures are old.
+function lose(why) {
+	if (!lost) {
+		say(why + " The figures below are old.", true);
+		const badge = byId("state").querySelector(".badge");
+		badge.className = "badge state-lost";
+		badge.textContent = "no connection";
+		enable("lost");
 	}
+	lost = true;
+	wait = Math.min(2 * wait, longest);
 }
 
 async function look() {
@@ -46,19 +62,21 @@ async function look() {
 				location.reload(); // to the login
 				return;
 			}
-			if (!answer.ok) throw new Error("status " + answer.status);
+			if (!answer.ok && answer.status !== 404) { // the page of a host that is not known yet is one too
+				lose("The crawl refuses to tell more (status " + answer.status + "); it is asked again.");
+				return;
+			}
 			const text = await answer.text();
 			if (!frozen) put(new DOMParser().parseFromString(text, "text/html"));
 			if (lost) say("");
 			lost = false;
 			wait = every;
 		} catch {
-			if (!lost) say("Nobody answers. The figures are old; the crawl may have ended.", true);
-			lost = true;
-			wait = Math.min(2 * wait, longest);
+			lose("Nobody answers: the crawl has ended, or its process cannot be reached.");
+		} finally {
+			timer = setTimeout(look, wait);
 		}
-	}
-	timer = setTimeout(look, wait);
+	} else timer = setTimeout(look, wait);
 }
 
 async function send(path, body) {
