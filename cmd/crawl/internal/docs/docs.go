@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path"
@@ -28,7 +29,10 @@ import (
 )
 
 // indexFile is a script, since browsers read no JSON from files.
-const indexFile = "search-index.js"
+const (
+	indexFile  = "search-index.js"
+	indexFirst = "const searchIndex = " // what it begins with, unlike that of other programs for documentation
+)
 
 //go:embed assets
 var assets embed.FS
@@ -125,7 +129,7 @@ func (s Site) addPages(pages []*page, version string) error {
 		entries = append(entries, p.entries...)
 	}
 	index, err := json.Marshal(entries)
-	s[indexFile] = slices.Concat([]byte("const searchIndex = "), index, []byte(";\n"))
+	s[indexFile] = slices.Concat([]byte(indexFirst), index, []byte(";\n"))
 	return err
 }
 
@@ -165,19 +169,23 @@ func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
 }
 
-// Write writes the files into a directory: a new one, an empty one, or one that it has written before.
+// Write writes the files into a directory: a new one, an empty one, or one that it has written before, wholly or not.
 func (s Site) Write(dir string) error {
 	if there, err := os.ReadDir(dir); err == nil && len(there) > 0 {
-		if _, err := os.Stat(filepath.Join(dir, indexFile)); err != nil {
+		index, err := os.ReadFile(filepath.Join(dir, indexFile))
+		begun := len(there) == 1 && strings.HasPrefix(indexFirst, string(index)) // and then a full disk, for example
+		if err != nil || !begun && !bytes.HasPrefix(index, []byte(indexFirst)) {
 			return fmt.Errorf("%s has other files: name a new directory", dir)
 		}
 	}
-	for name, content := range s {
+	// The index is first, so that a directory that is half written is known as one of ours.
+	names := slices.DeleteFunc(slices.Sorted(maps.Keys(s)), func(name string) bool { return name == indexFile })
+	for _, name := range append([]string{indexFile}, names...) {
 		file := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil { // the umask of the user takes bits away
 			return err
 		}
-		if err := os.WriteFile(file, content, 0o666); err != nil {
+		if err := os.WriteFile(file, s[name], 0o666); err != nil {
 			return err
 		}
 	}

@@ -1,9 +1,11 @@
 package docs
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -162,12 +164,28 @@ func TestServeHTTP(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(http.MethodPost, "/").Code)
 }
 
-// A directory with other files is left as it is; one that was written before is written anew.
+// A directory with other files is left as it is; one that was written before, wholly or not, is written anew.
 func TestWrite(t *testing.T) {
-	site, dir := Site{"index.html": []byte("1"), "how-to/a.html": []byte("a"), indexFile: nil}, filepath.Join(t.TempDir(), "new")
+	site := Site{"index.html": []byte("1"), "how-to/a.html": []byte("a"), "z.css": []byte("z"), indexFile: []byte(indexFirst + "[];\n")}
+	dir := filepath.Join(t.TempDir(), "new")
 	require.NoError(t, site.Write(dir))
 	require.FileExists(t, filepath.Join(dir, "how-to", "a.html"))
 	require.NoError(t, site.Write(dir))
 	require.ErrorContains(t, site.Write(filepath.Join(dir, "how-to")), "has other files")
 	require.NoError(t, site.Write(t.TempDir()), "it is empty")
+
+	broken := maps.Clone(site)
+	broken["b"], broken["b/c"] = nil, nil // one is in the way of the other
+	for range 20 {
+		half := t.TempDir()
+		require.Error(t, broken.Write(half))
+		require.NoError(t, site.Write(half), "another run completes it")
+	}
+	begun := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(begun, indexFile), nil, 0o600))
+	require.NoError(t, site.Write(begun), "it has only the begin of an index")
+
+	rustdoc := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(rustdoc, indexFile), []byte("var searchIndex = new Map();"), 0o600))
+	require.ErrorContains(t, site.Write(rustdoc), "has other files")
 }
