@@ -50,7 +50,8 @@ func wrapState(inner *assembly.State, err error) (*State, error) {
 
 // OpenState opens the state of a crawl that has ended, whatever ended it. If the crawl was done, nothing is left to do;
 // see [State.Done]. [State.Options] has the options that it began with. The error wraps [fs.ErrNotExist] if there is no
-// state, and names the process that has the state open, if one has.
+// state, or one of a process that was killed before the crawl began, which [New] replaces; and it names the process that
+// has the state open, if one has.
 func OpenState(cfg StateConfig) (*State, error) {
 	return wrapState(assembly.OpenState(cfg.inner()))
 }

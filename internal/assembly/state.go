@@ -175,7 +175,7 @@ func (s *State) recall() (err error) {
 // loadSettings returns the settings that a program left in the state of a directory.
 func loadSettings(dir, text, program string) (Settings, error) {
 	if text == "" {
-		return Settings{}, errors.New("the crawl was given up before it began: begin it again as it was")
+		return Settings{}, errNotBegun
 	}
 	settings, err := config.LoadSaved(dir, text)
 	if err != nil {

@@ -74,6 +74,8 @@ var (
 	errFile = fmt.Errorf("%w: it is a file", disk.ErrMissing)
 	// errDone means that there is a crawl with nothing left to resume.
 	errDone = fmt.Errorf("%w, and is done", disk.ErrExists)
+	// errNotBegun means that there is a state in which no crawl was ever kept, as after a kill. A new state replaces it.
+	errNotBegun = errors.New("the crawl was given up before it began: begin it again as it was")
 )
 
 func isDir(dir string) error {
@@ -129,7 +131,13 @@ func (e *StateError) Unwrap() error { return e.Err }
 
 // Is makes a StateError match fs.ErrExist if there is a state already, and fs.ErrNotExist if there is none.
 func (e *StateError) Is(target error) bool {
-	return target == fs.ErrExist && errors.Is(e.Err, disk.ErrExists) || target == fs.ErrNotExist && errors.Is(e.Err, disk.ErrMissing)
+	switch target {
+	case fs.ErrExist:
+		return errors.Is(e.Err, disk.ErrExists)
+	case fs.ErrNotExist: // where nothing was ever kept, whoever goes on with a crawl if there is one begins it
+		return errors.Is(e.Err, disk.ErrMissing) || errors.Is(e.Err, errNotBegun)
+	}
+	return false
 }
 
 func stateError(dir string, err error) error {

@@ -241,6 +241,7 @@ func TestStateThatNeverBegan(t *testing.T) {
 
 		_, err = assembly.OpenState(assembly.StateConfig{Dir: killed})
 		require.ErrorContains(t, err, "the crawl was given up before it began: begin it again as it was")
+		require.ErrorIs(t, err, fs.ErrNotExist)
 		st, err = assembly.NewState(assembly.StateConfig{Dir: killed})
 		require.NoError(t, err)
 		require.NoError(t, st.Close())

@@ -123,6 +123,19 @@ func TestKilledAuditGoesOn(t *testing.T) {
 	require.Equal(t, cli.CodeIO, cli.CodeOf(auditOf(t.Context(), killed, server.URL)))
 }
 
+// An audit that was killed after it made the state, and before its crawl began, is begun anew by the same command.
+func TestAuditKilledBeforeItBegan(t *testing.T) {
+	server := httptest.NewServer(new(faulty))
+	defer server.Close()
+	state, dir := t.TempDir(), t.TempDir()
+	c, err := crawl.New(crawl.Options{StateDir: state})
+	require.NoError(t, err)
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "state"), os.DirFS(state)))
+	require.NoError(t, c.Close())
+	require.FileExists(t, filepath.Join(dir, "state", "state.db"))
+	require.Equal(t, cli.CodeFindings, cli.CodeOf(auditOf(t.Context(), dir, server.URL)))
+}
+
 // Successful responses of other sites are reused for a day, others never.
 func TestKnownAnswers(t *testing.T) {
 	asked := make(chan string, 100)

@@ -103,13 +103,25 @@ func mirror(t *testing.T, o Options) *Report {
 	return r
 }
 
-func tryMirror(ctx context.Context, o Options) (*Report, error) {
+// open opens a copy, with the crawl as it should be in tests.
+func open(t *testing.T, o Options) *Mirror {
+	t.Helper()
+	m, err := tryOpen(o)
+	require.NoError(t, err)
+	return m
+}
+
+func tryOpen(o Options) (*Mirror, error) {
 	o.Crawl.Politeness.Strategy = "off"
 	o.Crawl.Politeness.Retries = -1
 	o.Crawl.Fetch.AllowPrivate = true
 	o.Crawl.OnError = func(f crawl.Failure) { fmt.Println("ERR", f.URL, f.Err) }
 	o.Log = slog.New(slog.DiscardHandler)
-	m, err := Open(o)
+	return Open(o)
+}
+
+func tryMirror(ctx context.Context, o Options) (*Report, error) {
+	m, err := tryOpen(o)
 	if err != nil {
 		return nil, err
 	}
@@ -365,6 +377,20 @@ func TestVerify(t *testing.T) {
 	mirror(t, o)
 	got := files(t, dir)
 	assert.Equal(t, want, got)
+}
+
+// A run that was killed after it made the state, and before the crawl began, is begun anew by the same command.
+func TestKilledBeforeItBegan(t *testing.T) {
+	s := newSite(t, map[string]answer{"/": page("x")})
+	o := Options{Dir: t.TempDir(), Seeds: []string{s.URL + "/"}}
+	killed := filepath.Join(t.TempDir(), "killed")
+	m := open(t, o)
+	require.NoError(t, os.CopyFS(killed, os.DirFS(o.Dir)))
+	require.NoError(t, m.Close())
+	require.FileExists(t, filepath.Join(killed, stateDir, "state", "state.db"))
+	o.Dir = killed
+	require.True(t, mirror(t, o).Complete)
+	require.Equal(t, map[string]string{"index.html": "x"}, files(t, killed))
 }
 
 func TestServe(t *testing.T) {
