@@ -32,6 +32,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -133,7 +134,7 @@ func (m *Mirror) path(parts ...string) string {
 
 // begin creates the crawler: that of a round that was interrupted, or that of a new one.
 func (m *Mirror) begin() error {
-	h := &m.index.head
+	h, was := &m.index.head, m.index.head
 	lost, err := m.verify()
 	if err != nil {
 		return cli.Write(m.o.Dir, err)
@@ -161,7 +162,10 @@ func (m *Mirror) begin() error {
 	if m.round = h.Round; err != nil {
 		return err
 	}
-	if err := cmp.Or(m.index.add(*h), m.index.flush()); err != nil {
+	if !reflect.DeepEqual(*h, was) { // else each start of a long round would add a line
+		err = m.index.add(*h)
+	}
+	if err = cmp.Or(err, m.index.flush()); err != nil {
 		return cli.Write(m.o.Dir, err)
 	}
 	if !m.full {
@@ -205,8 +209,8 @@ func (m *Mirror) options() crawl.Options {
 	return o
 }
 
-// verify forgets the files that are missing or not whole, as after a power failure. It reports whether some must be
-// fetched again.
+// verify forgets the files that are missing or not whole, as after a power failure: a page that was written just before
+// may be empty. It reports whether some must be fetched again.
 func (m *Mirror) verify() (lost bool, err error) {
 	for _, e := range m.index.all() {
 		if e.File == "" {
@@ -218,7 +222,7 @@ func (m *Mirror) verify() (lost bool, err error) {
 		case e.packed() && e.At+e.Size > m.pack.end.Load(), !e.packed() && (!there || info.Size() != e.Size):
 			now.forget()
 			lost = true
-		case !there:
+		case e.Written != 0 && (!there || info.Size() == 0):
 			now.Written = 0
 		default:
 			continue

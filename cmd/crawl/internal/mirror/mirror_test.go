@@ -379,6 +379,45 @@ func TestVerify(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
+// A page that is empty after a power failure is written again from what was received.
+func TestVerifyEmptied(t *testing.T) {
+	s := newSite(t, map[string]answer{"/": page(`<a href=p>`), "/p": page("p")})
+	dir := t.TempDir()
+	o := Options{Dir: dir, Seeds: []string{s.URL + "/"}}
+	mirror(t, o)
+	want := files(t, dir)
+	for name := range want {
+		found, err := filepath.Glob(filepath.Join(dir, "*", name))
+		require.NoError(t, err)
+		require.NoError(t, os.Truncate(found[0], 0))
+	}
+	mirror(t, o)
+	assert.Equal(t, want, files(t, dir))
+	assert.Equal(t, 1, s.same["/p"], "it was whole in the pack")
+}
+
+// Starts that bring nothing new add nothing to the journal of a round that is not settled.
+func TestJournalDoesNotGrow(t *testing.T) {
+	s := newSite(t, map[string]answer{"/": page(`<a href=p>`), "/p": page("p")})
+	dir := t.TempDir()
+	o := Options{Dir: dir, Seeds: []string{s.URL + "/"}}
+	journal := filepath.Join(dir, stateDir, journalFile)
+	var sizes []int64
+	for n := range 4 {
+		m := open(t, o)
+		if n == 0 { // all is fetched, and then the process is killed
+			require.NoError(t, m.crawler.Run(t.Context(), o.Seeds...))
+		}
+		require.NoError(t, m.Close())
+		info, err := os.Stat(journal)
+		require.NoError(t, err)
+		sizes = append(sizes, info.Size())
+	}
+	assert.Equal(t, []int64{sizes[0], sizes[0], sizes[0], sizes[0]}, sizes)
+	mirror(t, o)
+	assert.Len(t, files(t, dir), 2)
+}
+
 // A run that was killed after it made the state, and before the crawl began, is begun anew by the same command.
 func TestKilledBeforeItBegan(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": page("x")})
