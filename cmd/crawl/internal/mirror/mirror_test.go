@@ -432,6 +432,28 @@ func TestKilledBeforeItBegan(t *testing.T) {
 	require.Equal(t, map[string]string{"index.html": "x"}, files(t, killed))
 }
 
+// A pack that cannot be written leaves the documents where they were, and is removed.
+func TestCompactFails(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip("there is no /dev/full")
+	}
+	s := newSite(t, map[string]answer{"/": page(`<a href=p>`), "/p": page("p")})
+	o := Options{Dir: t.TempDir(), Seeds: []string{s.URL + "/"}}
+	mirror(t, o)
+	m := open(t, o)
+	m.pack.end.Store(2 << 20) // as if most of it were not in use
+	want := m.index.all()
+	next := filepath.Join(o.Dir, stateDir, "pages-1.pack")
+	require.NoError(t, os.Symlink("/dev/full", next))
+	require.Error(t, m.compact())
+	_, err := os.Lstat(next)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	for i, e := range m.index.all() {
+		require.Same(t, want[i], e, "nothing was read after the error")
+	}
+	require.NoError(t, m.Close())
+}
+
 func TestServe(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": page(`<script type=module src=m.js></script>`), "/m.js": {mediaType: "text/javascript", body: "1"}})
 	dir := t.TempDir()

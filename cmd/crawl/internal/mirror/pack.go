@@ -69,17 +69,20 @@ func (m *Mirror) compact() error {
 	to.end.Store(0)
 	err = to.f.Truncate(0) // a killed run may have left it
 	for _, e := range pages {
+		if err != nil {
+			break
+		}
 		now := *e
 		body, _, whole := old.read(e, nil)
 		if now.places = 0; !whole {
 			now.forget()
-		} else if err == nil {
+		} else {
 			now.At, err = to.add(body)
 		}
 		x.set(&now)
 	}
 	if err = cmp.Or(err, to.f.Sync()); err != nil {
-		return errors.Join(err, to.f.Close())
+		return errors.Join(err, to.f.Close(), os.Remove(to.f.Name())) // the disk may be full
 	}
 	x.head.Pack, m.pack = x.head.Pack+1, to
 	if err := errors.Join(x.compact(), old.f.Close()); err != nil {
