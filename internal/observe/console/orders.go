@@ -79,10 +79,10 @@ type done struct {
 	Note  string `json:"note,omitempty"` // what whoever gave the command may not have expected
 }
 
-// noteUnknown notes that nothing is known of the host, which may be misspelled.
+// noteUnknown notes that nothing of the host is in memory: it may be misspelled, but its URLs may be on disk, too.
 func (d *done) noteUnknown(c *Crawl) {
 	if k := c.Host(d.Host); k.Frontier == nil && k.Limiter == nil {
-		d.Note = "no such host is known so far: this holds once it is. Hosts are written as in /api/snapshot, with the port unless that is 80 or 443"
+		d.Note = "nothing of this host is in memory now: this holds for when it comes. Hosts are written as in /api/snapshot, with the port unless that is 80 or 443"
 	}
 }
 
