@@ -127,6 +127,16 @@ func connectionLimit(n int, page time.Duration) model {
 	}
 }
 
+// downtime returns a server that refuses everything in every second span of the clock.
+func downtime(span, order time.Duration) model {
+	return func(at clock.Instant, _ int) reply {
+		if time.Duration(at)/span%2 == 1 {
+			return refusal(order)
+		}
+		return reply{}
+	}
+}
+
 // flaky returns a server that fails one request in ten, whatever the rate.
 func flaky() model {
 	n := 0
@@ -333,6 +343,7 @@ func TestEstimatorsTellCausesApart(t *testing.T) {
 		{"log 200 in 10 s, orders all of it", logged(200, 10*time.Second, silent, true), 400, "window", 20, ""},
 		{"fixed 80 in 4 s, told", fixed(80, 4*time.Second, wholeRest, true), 400, "hint", 20, ""},
 		{"bucket 15/s of 5, told", gcra(15, 5), 400, "hint", 15, ""},
+		{"down a minute of two, orders 3 s", downtime(time.Minute, 3*time.Second), .2, "", 0, "refill"},
 		{"4 workers, 100 ms each", workers(4, 100*time.Millisecond), 400, "queueing", 40, ""},
 		{"4 connections, a second each", connectionLimit(4, time.Second), 40, "connections", 4, "refill"},
 	} {

@@ -102,13 +102,17 @@ func (w *window) sameOrder() bool {
 func (w *window) weighOrder(h *history, t *Tuning) {
 	a, known := &w.spells[0], w.order.n
 	w.order = quota{}
-	if a.order < longOrder && !w.sameOrder() {
+	n := h.between(a.from.Add(-a.order), a.from)
+	switch {
+	case a.order < longOrder:
+		w.habit = w.habit || n > 1 && w.sameOrder()
+		return
+	case n < 1: // the rate is slower than that, and no window admits less than one request
 		return
 	}
-	n := h.between(a.from.Add(-a.order), a.from)
 	weight := .1
 	switch {
-	case w.sameOrder():
+	case w.sameOrder() && known > 0:
 		if w.habit = w.habit || n > t.TooMany*known+1; w.habit {
 			return
 		}
