@@ -14,7 +14,8 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// schema is the version of the states that this package reads: the one that the frontier writes.
+// schema is the version of the states that this package reads: the one that the frontier writes. The tests read states
+// that the frontier has made, so they fail when it writes another.
 const schema = 8
 
 // readDir summarizes a crawl with a state. The state may be in use: it is only read.
