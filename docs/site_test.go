@@ -175,7 +175,9 @@ func TestSearchOfTheSite(t *testing.T) {
 			r.press(t, "/")
 			require.NoError(t, chromedp.Do(r.ctx, chromedp.WaitVisible(chromedp.CSS("#query:focus"))))
 			r.press(t, query)
-			require.NoError(t, chromedp.Do(r.ctx, chromedp.WaitVisible(chromedp.CSS("#found"))))
+			require.Eventually(t, func() bool { // keys and the index come one after the other
+				return evaluate[bool](t, r, fmt.Sprintf("(document.querySelector('#query').value == %q && document.querySelectorAll('#results a').length > 0) == %t", query, want != ""))
+			}, patience, 20*time.Millisecond)
 			links := evaluate[[]string](t, r, "[...document.querySelectorAll('#results a')].map(a => a.getAttribute('href'))")
 			if want == "" {
 				require.Empty(t, links)

@@ -280,7 +280,7 @@ func (s *State) begin(ctx context.Context, settings Settings, seeds []string, mo
 		s.store.SetMeta(metaAllSeeds, "")
 	}
 	s.store.Commit(nil)
-	return stateError(s.dir, s.store.Committed(ctx))
+	return stateError(s.dir, s.store.Flush(ctx))
 }
 
 func (s *State) keep(settings Settings) error {

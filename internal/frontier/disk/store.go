@@ -229,11 +229,6 @@ func (s *Store) fail(err error) { s.Fail(fmt.Errorf("%w; what was committed befo
 // ctx ends first, Flush returns its error, and the writer continues. It is safe for concurrent use.
 func (s *Store) Flush(ctx context.Context) error { return s.await(ctx, nil) }
 
-// Committed is like Flush, but does not wait for the disk: a kill cannot lose the batches then, but a power cut can.
-func (s *Store) Committed(ctx context.Context) error {
-	return s.await(ctx, func(*writer) error { return nil })
-}
-
 func (s *Store) await(ctx context.Context, do func(*writer) error) error {
 	o := op{kind: opOrder, do: do, done: make(chan struct{})}
 	if !s.Add(true, o) {
