@@ -28,7 +28,7 @@ func docsCommand(s cli.Streams) *cobra.Command {
 		}
 		if output != "" {
 			if err := site.Write(output); err != nil {
-				return cli.IOf("write --output: %w", err)
+				return cli.Write("--output", err)
 			}
 			cli.Say(s.Err, "%s written: open %s\n", cli.Plural(int64(len(site)), "file"), filepath.Join(output, "index.html"))
 			return nil

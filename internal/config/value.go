@@ -44,13 +44,17 @@ func (f *field) parse(s string) (any, error) {
 // ParseDuration parses a duration as [time.ParseDuration] does, and also in days of 24 hours and weeks of seven such
 // days: 7d, 1w, 1d12h.
 func ParseDuration(s string) (time.Duration, error) {
-	return time.ParseDuration(longUnits().ReplaceAllStringFunc(s, func(part string) string {
+	d, err := time.ParseDuration(longUnits().ReplaceAllStringFunc(s, func(part string) string {
 		x, _ := strconv.ParseFloat(part[:len(part)-1], 64) // the pattern matches numbers
 		if x *= 24; part[len(part)-1] == 'w' {
 			x *= 7
 		}
 		return strconv.FormatFloat(x, 'f', -1, 64) + "h"
 	}))
+	if err != nil { // that error has the text with hours, which nobody wrote
+		return 0, fmt.Errorf("invalid duration %q", s)
+	}
+	return d, nil
 }
 
 var longUnits = lazy.Regexp(`(?:\d+\.?\d*|\.\d+)[dw]`)

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // Address is the address at which a console listens. The zero Address stands for none.
@@ -61,6 +62,9 @@ func (a Address) Check(token string) error {
 // Listen opens the socket, and returns the address with the actual port.
 func (a Address) Listen() (net.Listener, Address, error) {
 	l, err := net.ListenTCP("tcp", net.TCPAddrFromAddrPort(a.at))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w: another program listens there; give another port, or 0 for a free one", err)
+	}
 	if err != nil {
 		return nil, a, err
 	}

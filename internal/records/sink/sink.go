@@ -29,12 +29,10 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"syscall"
 
 	"github.com/treadlight/crawl/record"
@@ -338,7 +336,7 @@ func Open(path string, cfg Config) (*Writer, error) {
 // prepare brings a regular file of that size to the position where writing begins, and returns that position.
 func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 	switch {
-	case cfg.Existing == Overwrite, cfg.Existing != Resume && holdsNothing(f, size, cfg):
+	case cfg.Existing == Overwrite, cfg.Existing != Resume && onlyHeader(f, size, cfg):
 		return 0, f.Truncate(0)
 	case cfg.Existing != Resume && size > 0:
 		return 0, fmt.Errorf("%s exists and is not empty: add --overwrite to replace it, or choose another file", f.Name())
@@ -354,31 +352,16 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 	return cfg.Position, f.Truncate(cfg.Position)
 }
 
-// fewRecords is how many URLs without a page a table may have that is replaced: a crawl that obtained nothing has named
-// as many to the person who ran it.
-const fewRecords = 3
-
-// holdsNothing reports whether a file is the same table and has no page: a crawl left it that ended before its first
-// record, or that could not log in, for instance.
-func holdsNothing(f *os.File, size int64, cfg Config) bool {
+// onlyHeader reports whether a file has nothing but the header line of the same table, as a crawl leaves it that ended
+// before its first record.
+func onlyHeader(f *os.File, size int64, cfg Config) bool {
 	header := cfg.header()
-	if cfg.Gzip || len(header) == 0 || size > 64<<10 {
+	if cfg.Gzip || len(header) == 0 || size != int64(len(header)) {
 		return false
 	}
 	there := make([]byte, size)
-	if _, err := f.ReadAt(there, 0); err != nil {
-		return false
-	}
-	lines, ours := bytes.CutPrefix(there, header)
-	if !ours || len(lines) == 0 {
-		return ours
-	}
-	r := csv.NewReader(bytes.NewReader(lines))
-	r.Comma = rune(cfg.Format.Spec().Separator)
-	rows, err := r.ReadAll()
-	const status = 2 // its place in csvColumns
-	return err == nil && len(rows) <= fewRecords && bytes.HasPrefix(header, []byte("url,kind,status,depth,")) &&
-		!slices.ContainsFunc(rows, func(row []string) bool { return row[status] != "" && row[status] < "400" })
+	_, err := f.ReadAt(there, 0)
+	return err == nil && bytes.Equal(there, header)
 }
 
 // isOurs returns an error if a table in the file has other columns, or if no line ends at the position.

@@ -249,6 +249,7 @@ func TestOpenExisting(t *testing.T) {
 	require.NoError(t, csv.Flush())
 	header, line, _ := strings.Cut(table.String(), "\n")
 	header += "\n"
+	failure := "https://example.com/,page,404" + strings.Repeat(",", strings.Count(header, ",")-2) + "\n"
 	tests := []struct {
 		name    string
 		before  string
@@ -259,8 +260,8 @@ func TestOpenExisting(t *testing.T) {
 		{"new", "", Config{Format: URLs}, "https://example.com/1\n", ""},
 		{"refuse", old, Config{Format: URLs}, old, "exists and is not empty: add --overwrite to replace it"},
 		{"nothing but the header", header, Config{Format: CSV}, header + line, ""},
-		{"no page", header + "https://example.com/,page,401" + strings.Repeat(",", strings.Count(header, ",")-2) + "\n", Config{Format: CSV}, header + line, ""},
-		{"refuse a page", header + line, Config{Format: CSV}, header + line, "exists and is not empty"},
+		{"refuse failures", header + failure, Config{Format: CSV}, header + failure, "add --overwrite to replace it"},
+		{"refuse what was cut off", header + "https://example.com/,pa", Config{Format: CSV}, header + "https://example.com/,pa", "exists and is not empty"},
 		{"refuse other columns", header, Config{Format: CSV, Fields: []string{"price"}}, header, "exists and is not empty"},
 		{"overwrite", old, Config{Format: URLs, Existing: Overwrite}, "https://example.com/1\n", ""},
 		{"resume", old + "https://twice.example/\nhttp", Config{Format: URLs, Existing: Resume, Position: int64(len(old))}, old + "https://example.com/1\n", ""},

@@ -98,7 +98,7 @@ func IO(err error) error { return &Error{CodeIO, err} }
 // IOf is IO of a formatted error.
 func IOf(format string, args ...any) error { return IO(fmt.Errorf(format, args...)) }
 
-// Open wraps a failure to open what, as the user knows it, and adds how to fix it if that is known.
+// Open wraps a failure to open what, as the user knows it, for writing, and adds how to fix it if that is known.
 func Open(what string, err error) error { return withFix("open", what, err) }
 
 // Write wraps a failure to write what, as the user knows it, and adds how to fix it if that is known.
@@ -109,10 +109,23 @@ func withFix(verb, what string, err error) error {
 	switch {
 	case DiskFull(err):
 		fix = ": free some room there, or name another place"
+	case errors.Is(err, fs.ErrNotExist):
+		if e, ok := errors.AsType[*fs.PathError](err); ok {
+			fix = missing(e)
+		}
 	case verb == "open" && (errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission)):
 		fix = ": make the place writable for this user, or name another"
 	}
 	return IOf("%s %s: %w%s", verb, what, err, fix)
+}
+
+// missing says what to do if a file cannot be made because something is not there.
+func missing(e *fs.PathError) string {
+	dir := filepath.Dir(e.Path)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return ": 'mkdir -p " + ShellWord(dir) + "' makes the directory"
+	}
+	return ": name another place" // such as /proc, where nothing can be made
 }
 
 // DiskFull reports whether err means that the disk, or the user's quota on it, is full.
@@ -182,11 +195,11 @@ func Message(err error) string {
 	return fmt.Sprintf("write %s: %v; it has %s (%s)", name, reason, Plural(e.Records, "whole record"), Size(e.Bytes))
 }
 
-// absent returns a further line about a file that is not there, which says what to do; "" for another error, and for one
-// that says it.
+// absent returns a further line about a file to read that is not there, which says what to do; "" for another error, and
+// for one that says it, as those of [Open] and [Write] do.
 func absent(err error) string {
 	e, ok := errors.AsType[*fs.PathError](err)
-	if !ok || !errors.Is(e, fs.ErrNotExist) {
+	if !ok || e.Op == "mkdir" || !errors.Is(e, fs.ErrNotExist) {
 		return ""
 	}
 	if _, advice, _ := strings.Cut(Message(err), e.Err.Error()); strings.ContainsAny(advice, ":;") {
@@ -194,8 +207,11 @@ func absent(err error) string {
 	}
 	dir := filepath.Dir(e.Path)
 	there, err := os.ReadDir(dir)
-	if err != nil {
-		return "\nthe directory is not there: 'mkdir -p " + ShellWord(dir) + "' makes it"
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "\nthere is no directory " + dir + " either"
+	case err != nil:
+		return ""
 	}
 	names := make([]string, len(there))
 	for i, entry := range there {

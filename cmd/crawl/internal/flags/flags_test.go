@@ -68,3 +68,11 @@ func TestSwallowedFlagsAndFiles(t *testing.T) {
 func again(s *Settings, env []string) (*config.Loaded, error) {
 	return Again(s.FileIn(env), func() (*config.Loaded, error) { return s.Load(env) })()
 }
+
+// A time that is none is told as it was typed, not in hours.
+func TestDurationIsToldAsTyped(t *testing.T) {
+	var d duration
+	require.EqualError(t, d.Set("1dx"), `invalid duration "1dx"`)
+	require.NoError(t, d.Set("1d12h"))
+	require.Equal(t, "36h0m0s", d.String())
+}

@@ -173,11 +173,11 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 		}
 	}
 	if !under {
-		if !j.Settings.Fleet.Shared() { // another process may have had the host
+		if !j.Settings.Fleet.Shared() && !j.Resumed { // another process, or an earlier run, may have had the host
 			r.Unused = j.read.Unused()
 		}
 		if j.Settings.Output.Format == string(sink.URLs) && !j.cut.Load() {
-			r.Lines = j.out.Mark().Records
+			r.List, r.Lines = true, j.out.Mark().Records
 		}
 	}
 	if snap.State == pipeline.EndLimit && strings.HasPrefix(snap.Reason, "max_time ") {
@@ -230,7 +230,8 @@ func (j *Job) markdown() string {
 }
 
 // goOn returns the command that resumes a crawl, or "" if the crawl is not kept or is done. If max_pages ended it, the
-// command has twice that number, since it counts all runs; if only blocked hosts are left, it opens the console, which can unblock them.
+// command doubles max_pages, which counts the pages of all runs. If only blocked hosts are left, it opens the console,
+// which can unblock them.
 func (j *Job) goOn(end pipeline.End, reason string) string {
 	if j.state == nil || end == pipeline.EndNone || end == pipeline.EndDone {
 		return ""

@@ -21,7 +21,7 @@ const policy = "default-src 'self' data: blob: 'unsafe-inline' 'unsafe-eval'; fo
 func Serve(ctx context.Context, dir, addr string, listening func(url string)) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return cli.Open("the mirror", err)
+		return cli.IOf("open the mirror: %w", err)
 	}
 	defer func() { _ = root.Close() }() // it was only read
 	return cli.Serve(ctx, "serve", addr, handler(root), listening)

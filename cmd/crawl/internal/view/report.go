@@ -53,7 +53,8 @@ type Report struct {
 	Left    string            // what becomes of the URLs left in the queue
 	Kept    string            // where the state is, if no command above names it
 	Unused  []string          // hosts of credentials that no request was sent to
-	Lines   int64             // URLs in the list that the records are; zero means that they are no list, or that it is being written
+	List    bool              // the records are a list of URLs that nobody writes any more
+	Lines   int64             // URLs in that list
 }
 
 // Write writes the totals, what went wrong, what limits each host and why it is idle, and the incidents of the hosts
@@ -180,8 +181,8 @@ func (r *Report) facts() (l facts) {
 	}
 	l.add(r.Items != "", "items", "%s", r.Items)
 	l.add(r.Pages != "", "Markdown", "%s", r.Pages)
-	l.add(r.Records != "" && r.Lines > 0, "URLs", "%s in %s", cli.Count(r.Lines), r.Records)
-	l.add(r.Records != "" && r.Lines == 0, "records", "%s in %s%s", cli.Count(s.Records), r.Records, inAll)
+	l.add(r.Records != "" && r.List, "URLs", "%s in %s", cli.Count(r.Lines), r.Records)
+	l.add(r.Records != "" && !r.List, "records", "%s in %s%s", cli.Count(s.Records), r.Records, inAll)
 	l.add(r.Archive != "", "archives", "%s", r.Archive)
 	l.add(r.Kept != "", "state", "%s", r.Kept)
 	l.round(s, r.Closer)

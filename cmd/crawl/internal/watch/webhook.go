@@ -47,7 +47,7 @@ func Secret(text, file string) ([]byte, error) {
 		from = "--webhook-secret " + file
 		data, err := os.ReadFile(file)
 		if err != nil {
-			return nil, cli.Open("--webhook-secret", err)
+			return nil, cli.IOf("open --webhook-secret: %w", err)
 		}
 		text = string(data)
 	}
