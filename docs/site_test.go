@@ -164,6 +164,12 @@ func TestSearchOfTheSite(t *testing.T) {
 	bin, dir := program(t), t.TempDir()
 	out, err := shell(ctx, bin, dir, "crawl docs -o manual").CombinedOutput()
 	require.NoError(t, err, "%s", out)
+	shown := func(query string, any bool) { // keys and the index come one after the other
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			assert.Equal(c, query, evaluate[string](t, r, "document.querySelector('#query').value"))
+			assert.Equal(c, any, evaluate[bool](t, r, "document.querySelector('#results a') !== null"))
+		}, patience, 20*time.Millisecond)
+	}
 	for name, home := range map[string]string{"files": (&url.URL{Scheme: "file", Path: filepath.Join(dir, "manual") + "/"}).String(), "served": serveDocs(t, bin)} {
 		for query, want := range map[string]string{
 			"max_retry_after":       "explanation/politeness.html#what-is-obeyed",
@@ -175,10 +181,7 @@ func TestSearchOfTheSite(t *testing.T) {
 			r.open(t, home+"how-to/install.html", "light", 1280)
 			evaluate[bool](t, r, "document.querySelector('#query').focus(), true")
 			r.press(t, query)
-			require.EventuallyWithT(t, func(c *assert.CollectT) { // keys and the index come one after the other
-				assert.Equal(c, query, evaluate[string](t, r, "document.querySelector('#query').value"))
-				assert.Equal(c, want != "", evaluate[bool](t, r, "document.querySelector('#results a') !== null"))
-			}, patience, 20*time.Millisecond)
+			shown(query, want != "")
 			links := evaluate[[]string](t, r, "[...document.querySelectorAll('#results a')].map(a => a.getAttribute('href'))")
 			if want == "" {
 				require.Empty(t, links)
@@ -189,10 +192,10 @@ func TestSearchOfTheSite(t *testing.T) {
 			require.GreaterOrEqual(t, at, 0, "%s: %q is not found in %v", name, query, links)
 			require.Less(t, at, 5, "%s: %q is found late in %v", name, query, links)
 		}
-		r.open(t, home, "light", 1280)
+		r.open(t, home+"index.html", "light", 1280)
 		evaluate[bool](t, r, "document.dispatchEvent(new KeyboardEvent('keydown', {key: '/'}))") // the driver's own would also type it
 		r.press(t, "retry-after")
-		require.NoError(t, chromedp.Do(r.ctx, chromedp.WaitVisible(chromedp.CSS("#results a"))))
+		shown("retry-after", true)
 		r.picture(t, "search-"+name)
 		require.Equal(t, "retry-after", strings.ToLower(evaluate[string](t, r, "document.querySelector('#results mark').textContent")))
 		target := evaluate[string](t, r, "document.querySelectorAll('#results a')[1].href")

@@ -284,9 +284,12 @@ func TestTableFilter(t *testing.T) {
 	require.Equal(t, 2, table.Last())
 
 	require.Equal(t, []Filter{
-		{"all", "?dir=asc&q=h0000&sort=host", 10, false}, {"asking", "?dir=asc&q=h0000&sort=host&state=asking", 2, false},
-		{"waiting", "?dir=asc&q=h0000&sort=host&state=waiting", 2, false}, {"refusing", "?dir=asc&q=h0000&sort=host&state=refusing", 2, false},
-		{"failing", "?dir=asc&q=h0000&sort=host&state=failing", 2, true}, {"blocked", "?dir=asc&q=h0000&sort=host&state=blocked", 1, false},
+		{"all", "?dir=asc&q=h0000&sort=host", 10, false},
+		{"asking", "?dir=asc&q=h0000&sort=host&state=asking", 2, false},
+		{"waiting", "?dir=asc&q=h0000&sort=host&state=waiting", 2, false},
+		{"refusing", "?dir=asc&q=h0000&sort=host&state=refusing", 2, false},
+		{"failing", "?dir=asc&q=h0000&sort=host&state=failing", 2, true},
+		{"blocked", "?dir=asc&q=h0000&sort=host&state=blocked", 1, false},
 		{"idle", "?dir=asc&q=h0000&sort=host&state=idle", 1, false},
 	}, table.Filters())
 
