@@ -72,9 +72,7 @@ func TestMirrorKill(t *testing.T) {
 // A mirror syncs a few times in all, however many pages it has: nothing else is lost by a power cut that cannot be
 // fetched again. What the run is about is on disk before its first request.
 func TestMirrorSyncs(t *testing.T) {
-	if _, err := exec.LookPath("strace"); err != nil {
-		t.Skip("there is no strace")
-	}
+	requireStrace(t)
 	dir := t.TempDir()
 	var state atomic.Value // the database without its log, of which a power cut may leave nothing, at the first request
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
