@@ -77,9 +77,12 @@ quick: ## vet, and the tests that need no server, in less than a minute
 HOSTS    ?= 200
 KILLS    ?= 200
 CONTROL  ?= 240s
+SOAK     ?= 2h
 test-all: test ## make test, and what is slow: long fleets, kills, real servers, soaks, fuzzing; hours
 	$(GO) test -vet=off -timeout 3h -run '^TestFleet' ./cmd/crawl -fleet.hosts $(HOSTS) -fleet.pages 600 -fleet.lease 15s
 	$(GO) test -vet=off -timeout 3h -run '^TestKill' ./cmd/crawl -kills $(KILLS)
+	$(GO) test -vet=off -timeout 3h -v -run '^TestSoak$$' ./cmd/crawl -soak $(SOAK)
+	$(GO) test -vet=off -timeout 3h -v -race -run '^TestSoak$$' ./cmd/crawl -soak 30m
 	$(GO) test -vet=off -timeout 1h -v -run '^TestControl$$' ./internal/integration -control.time $(CONTROL)
 	$(GO) test -vet=off -timeout 1h -count 5 -run 'Soak|Law|World|Stall|Trouble' ./internal/pipeline ./internal/frontier ./internal/ratelimit/...
 	$(GO) test -vet=off -timeout 10m ./cmd/crawl/internal/audit -audit.half 3
