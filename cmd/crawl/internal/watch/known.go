@@ -2,6 +2,7 @@ package watch
 
 import (
 	"cmp"
+	"log/slog"
 	"math"
 	"slices"
 	"time"
@@ -141,9 +142,9 @@ func (w *Watch) add(u canonical.URL, k kind, depth int32) (*entry, error) {
 	if most := w.o.Settings.MaxPagesPerHost; most > 0 && len(h.entries) >= int(most) {
 		return nil, nil
 	}
-	if len(w.urls) >= w.room() {
+	if room, fix := w.room(); len(w.urls) >= room {
 		if !w.full {
-			w.o.Log.Warn("no more URLs are watched: narrow the scope, or raise frontier.max_urls")
+			w.o.Log.Warn("no more URLs are watched", slog.Int("watched", len(w.urls)), slog.String("fix", fix))
 		}
 		w.full = true
 		return nil, nil
@@ -165,13 +166,16 @@ func (w *Watch) add(u canonical.URL, k kind, depth int32) (*entry, error) {
 	return e, w.store.put(e)
 }
 
-// room returns how many URLs may be watched.
-func (w *Watch) room() int {
-	room := min(maxURLs, w.o.Settings.Frontier.MaxURLs)
-	if pages := w.o.Settings.MaxPages; pages > 0 {
-		room = min(room, int(min(pages, maxURLs)))
+// room returns how many URLs may be watched, and what makes room for more.
+func (w *Watch) room() (urls int, fix string) {
+	urls, fix = maxURLs, "narrow the scope: a watch has a million URLs at most"
+	if most := w.o.Settings.Frontier.MaxURLs; most < urls {
+		urls, fix = most, "narrow the scope, or raise frontier.max_urls"
 	}
-	return room
+	if pages := w.o.Settings.MaxPages; pages > 0 && pages < int64(urls) {
+		urls, fix = int(pages), "raise --max-pages, which counts robots.txt, sitemaps and feeds too"
+	}
+	return urls, fix
 }
 
 // adopt adds the pages of the crawl in the directory, if there is one.
