@@ -60,6 +60,9 @@ func mirrorCommand(s cli.Streams) *cobra.Command {
 		if err = r.misplaced(set, args); err != nil {
 			return err
 		}
+		if err = ofFile(settings.Given); err != nil {
+			return err
+		}
 		if err = flags.CheckSeeds(cmd.Root(), args); err != nil {
 			return err
 		}
@@ -84,6 +87,16 @@ func (r *mirrorRun) misplaced(set *pflag.FlagSet, args []string) error {
 		host, _, _ := strings.Cut(filepath.ToSlash(arg), "/")
 		if i > 0 && !set.Changed("output") && (host == "" || host[0] == '.' || !strings.ContainsAny(host, ".:") && host != "localhost") {
 			return cli.Usagef("mirror writes to -o DIR: write -o %s", cli.ShellWord(arg))
+		}
+	}
+	return nil
+}
+
+// ofFile returns an error for an output that is named like a file. The settings take it for a file of records.
+func ofFile(given []config.FlagValue) error {
+	for _, f := range given {
+		if ending := config.FileEnding(f.Value); f.Name == "output" && ending != "" {
+			return cli.Usagef("--output %[1]s: a mirror is a directory, not a %[2]s file: give the name of a directory, or '%[1]s/' for a directory of that name", cli.ShellWord(f.Value), ending)
 		}
 	}
 	return nil

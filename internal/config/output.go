@@ -96,6 +96,15 @@ var unwritten = map[string]bool{
 	".md": false, ".markdown": false,
 }
 
+// FileEnding returns the ending of a name that is known as that of a file, such as .jsonl or .zip; "" for another name.
+func FileEnding(path string) string {
+	format, ending := endingFormat(path)
+	if _, foreign := unwritten[ending]; foreign || format != "" {
+		return ending
+	}
+	return ""
+}
+
 // ending reports a file whose name indicates another format than the one set. The file of an earlier run is accepted as
 // it is.
 func (c checker) ending() {
