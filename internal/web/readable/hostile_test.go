@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/html"
 
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/effort"
@@ -21,6 +22,9 @@ func hostile() map[string]string {
 		"levels":               rep("<div>", 10_000) + words,
 		"levels of text":       rep("<div>"+words, 3_000),
 		"levels of inline":     rep("<b><i>", 5_000) + words,
+		"levels of spans":      rep("<span>", 50_000) + words,
+		"text in spans":        rep("<span>some words of a te", 50_000),
+		"code in spans":        "<pre>" + rep("<span>some words of a te", 50_000),
 		"lists in lists":       rep("<ul><li>"+words[:60], 2_000),
 		"quotes in quotes":     rep("<blockquote><p>"+words[:60], 2_000),
 		"tables in tables":     rep("<table><tr><td>x<td>"+words[:60], 1_500),
@@ -68,6 +72,10 @@ func TestHostilePages(t *testing.T) {
 			text := a.Markdown()
 			t.Logf("%d KiB: read in %v, %d KiB of Markdown in %v", len(page)>>10, read.Round(time.Millisecond), len(text)>>10, time.Since(start).Round(time.Millisecond))
 			require.LessOrEqual(t, len(text), MaxText)
+			for n := range a.tree().Descendants() {
+				next := n.NextSibling
+				require.False(t, n.Type == html.TextNode && next != nil && next.Type == html.TextNode, "the converter would append texts one by one")
+			}
 		})
 	}
 }

@@ -43,7 +43,27 @@ func (a *Article) tree() *html.Node {
 	}
 	root := element(atom.Div)
 	p.children(root, a.d.Root, false)
+	joinTexts(root)
 	return root
+}
+
+// joinTexts makes one text of those that stand side by side, as nested spans leave them. The converter would do it by
+// appending one after another, which copies the text so far each time.
+func joinTexts(n *html.Node) {
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		if c.Type != html.TextNode {
+			joinTexts(c)
+			continue
+		}
+		parts := []string{c.Data}
+		for next := c.NextSibling; next != nil && next.Type == html.TextNode; next = c.NextSibling {
+			parts = append(parts, next.Data)
+			n.RemoveChild(next)
+		}
+		if len(parts) > 1 {
+			c.Data = strings.Join(parts, "")
+		}
+	}
 }
 
 func element(name atom.Atom) *html.Node {
