@@ -19,6 +19,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -59,7 +60,7 @@ func New(version string) (Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages, err := inOrder(sources)
+	pages, err := inOrder(sources, version)
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +77,11 @@ func New(version string) (Site, error) {
 }
 
 // inOrder renders the pages that can be reached from README.md, nearest first.
-func inOrder(sources map[string][]byte) ([]*page, error) {
+func inOrder(sources map[string][]byte, version string) ([]*page, error) {
 	var pages []*page
 	queued := map[string]bool{front: true}
 	for queue := []string{front}; len(queue) > 0; queue = queue[1:] {
-		p, err := render(queue[0], sources)
+		p, err := render(queue[0], sources, version)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", queue[0], err)
 		}
@@ -120,7 +121,7 @@ func (s Site) addPages(pages []*page, version string) error {
 	}
 	sections := sectionsOf(pages[1:]) // README.md is the first page, and in no section
 	var entries []entry
-	for _, p := range pages {
+	for _, p := range append(s.lists(sections), pages...) {
 		var b bytes.Buffer
 		if err := frame.Execute(&b, map[string]any{"Page": p, "Root": up(p.Path), "Sections": sections, "Version": version}); err != nil {
 			return err
@@ -131,6 +132,31 @@ func (s Site) addPages(pages []*page, version string) error {
 	index, err := json.Marshal(entries)
 	s[indexFile] = slices.Concat([]byte(indexFirst), index, []byte(";\n"))
 	return err
+}
+
+// missing is the path of the page for paths that the site does not have. It is served for paths of any depth, so only
+// ServeHTTP knows where its links lead.
+const missing = "404.html"
+
+// lists makes the pages that no source is for: for each directory without a first page the list of its pages, and the
+// page for what is missing.
+func (s Site) lists(sections []*section) []*page {
+	pages := []*page{{Path: missing, Title: "No such page", Body: "<h1>No such page</h1>\n<p>The documentation has no page at this address. The navigation lists all pages, and the search finds words in them.</p>\n"}}
+	for _, section := range sections {
+		dir := path.Dir(section.Pages[0].Path)
+		if dir == "." || slices.ContainsFunc(section.Pages, func(p *page) bool { return p.Path == dir+"/index.html" }) {
+			continue
+		}
+		var b strings.Builder
+		fmt.Fprintf(&b, "<h1>%s</h1>\n<ul>\n", template.HTMLEscapeString(section.Title))
+		for _, p := range section.Pages {
+			fmt.Fprintf(&b, "<li><a href=\"../%s\">%s</a></li>\n", p.Path, template.HTMLEscapeString(p.Title))
+		}
+		b.WriteString("</ul>\n")
+		//nolint:gosec // its texts are escaped, and paths are those of the program's own files
+		pages = append(pages, &page{Path: dir + "/index.html", Title: section.Title, Body: template.HTML(b.String())})
+	}
+	return pages
 }
 
 // sectionsOf groups pages by their directories, in the order of the pages.
@@ -151,6 +177,9 @@ func sectionsOf(pages []*page) []*section {
 	return sections
 }
 
+// outOf matches what leads from the page for what is missing to files of the site.
+var outOf = regexp.MustCompile(`(href|src|data-root)="([^#":][^":]*)?"`)
+
 // ServeHTTP serves the files.
 func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/")
@@ -158,12 +187,19 @@ func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		name += "index.html"
 	}
 	content, ok := s[name]
-	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		http.NotFound(w, r)
 		return
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", dashboard.Policy)
+	if !ok {
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		w.WriteHeader(http.StatusNotFound)
+		// A browser resolves links by the path it asked for, and the page by its root.
+		_, _ = w.Write(outOf.ReplaceAll(s[missing], []byte(`$1="/$2"`))) // an error is the reader's
+		return
+	}
 	h.Set("Content-Type", mediatype.OfExtension(path.Ext(name), "text/plain")+"; charset=utf-8")
 	h.Set("X-Content-Type-Options", "nosniff")
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))

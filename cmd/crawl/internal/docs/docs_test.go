@@ -121,11 +121,11 @@ func TestRender(t *testing.T) {
 		"how-to/a.md": []byte("# A `b`\n\nFirst [one](b.md#x), [two](../README.md), [code](../../limit), [out](https://example.com/), [here](#same).\n\n" +
 			"## Same\n\n![p](../images/p.svg)\n\n## Same\n\n| | n |\n|---|---:|\n| a \\| b | 1 |\n\n<script>alert(1)</script>\n"),
 	}
-	p, err := render("how-to/a.md", sources)
+	p, err := render("how-to/a.md", sources, "v1.2.3")
 	require.NoError(t, err)
 	body := string(p.Body)
 	for _, part := range []string{
-		`href="../how-to/b.html#x"`, `href="../index.html"`, `href="` + repository + `limit"`, `href="https://example.com/"`, `href="#same"`,
+		`href="../how-to/b.html#x"`, `href="../index.html"`, `href="` + repository + `v1.2.3/limit"`, `href="https://example.com/"`, `href="#same"`,
 		`src="../images/p.svg"`, `<h2 id="same">`, `<h2 id="same-1">`, `<div class="scroll"><table>`, `<td align="right">1</td>`, `<td>a | b</td>`,
 	} {
 		require.Contains(t, body, part)
@@ -142,6 +142,16 @@ func TestRender(t *testing.T) {
 	}, p.entries)
 }
 
+// Files that the site does not have are those of the release, if the program is one.
+func TestRefOf(t *testing.T) {
+	for version, want := range map[string]string{
+		"v1.2.3": "v1.2.3", "v1.2.3-rc.1": "v1.2.3-rc.1", "devel": "main", "devel-0123456789ab": "main", "": "main",
+		"v1.2.4-0.20261127015007-60251ef0abcd": "main", "v1.2.3+dirty": "main",
+	} {
+		require.Equal(t, want, refOf(version), version)
+	}
+}
+
 func TestServeHTTP(t *testing.T) {
 	site := newSite(t)
 	get := func(method, target string) *httptest.ResponseRecorder {
@@ -150,7 +160,7 @@ func TestServeHTTP(t *testing.T) {
 		return w
 	}
 	for target, media := range map[string]string{
-		"/": "text/html", "/how-to/": "text/html", "/how-to/install.html": "text/html", "/search.js": "text/javascript", "/docs.css": "text/css",
+		"/": "text/html", "/how-to/": "text/html", "/tutorial/": "text/html", "/reference/": "text/html", "/explanation/": "text/html", "/how-to/install.html": "text/html", "/search.js": "text/javascript", "/docs.css": "text/css",
 		"/images/dashboard.png": "image/png", "/icon.svg": "image/svg+xml", "/reference/api.txt": "text/plain",
 	} {
 		w := get(http.MethodGet, target)
@@ -159,8 +169,14 @@ func TestServeHTTP(t *testing.T) {
 		require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
 	}
 	for _, target := range []string{"/none.html", "/how-to", "/../go.mod", "/assets/page.html", "/how-to/install.md"} {
-		require.Equal(t, http.StatusNotFound, get(http.MethodGet, target).Code, target)
+		w := get(http.MethodGet, target)
+		require.Equal(t, http.StatusNotFound, w.Code, target)
+		require.Contains(t, w.Body.String(), `<a href="/tutorial/first-crawl.html">`, "%s: the navigation", target)
+		require.Contains(t, w.Body.String(), `href="/docs.css"`)
+		require.Contains(t, w.Body.String(), `data-root="/"`)
+		require.Contains(t, w.Body.String(), `href="#main"`)
 	}
+	require.Contains(t, get(http.MethodGet, "/tutorial/").Body.String(), `<li><a href="../tutorial/first-crawl.html">`)
 	require.Equal(t, http.StatusNotFound, get(http.MethodPost, "/").Code)
 }
 

@@ -21,7 +21,7 @@ const (
 	// front is the source of the first page.
 	front = "README.md"
 	// repository has what pages link to and the site does not have, such as code.
-	repository = "https://github.com/treadlight/crawl/blob/main/"
+	repository = "https://github.com/treadlight/crawl/blob/"
 )
 
 // page is a page of the site. Its source is a file of package docs.
@@ -34,6 +34,7 @@ type page struct {
 
 	source  string
 	sources map[string][]byte
+	version string // of the program
 }
 
 type heading struct{ ID, Text string }
@@ -68,9 +69,20 @@ func pathOf(source string) string {
 // up leads from a page to the root of the site.
 func up(from string) string { return strings.Repeat("../", strings.Count(from, "/")) }
 
+// releases matches the versions that are tags of the repository; others, as of a commit after a release, are not.
+var releases = regexp.MustCompile(`^v\d+\.\d+\.\d+(-(alpha|beta|rc)[.\d]*)?$`)
+
+// refOf is where the repository has the files of that version of the program.
+func refOf(version string) string {
+	if releases.MatchString(version) {
+		return version
+	}
+	return "main"
+}
+
 // render makes a page of its source.
-func render(source string, sources map[string][]byte) (*page, error) {
-	p := &page{Path: pathOf(source), source: source, sources: sources}
+func render(source string, sources map[string][]byte, version string) (*page, error) {
+	p := &page{Path: pathOf(source), source: source, sources: sources, version: version}
 	var b bytes.Buffer
 	if err := markdown.Convert(sources[source], &b, parser.WithContext(parser.NewContext(parser.WithIDs(anchors{})))); err != nil {
 		return nil, err
@@ -153,7 +165,7 @@ func (p *page) resolve(link string) string {
 	target := path.Join(path.Dir(p.source), name)
 	switch _, here := p.sources[target]; {
 	case !here:
-		target = repository + path.Join("docs", target)
+		target = repository + refOf(p.version) + "/" + path.Join("docs", target)
 	case isPage(target):
 		p.links = append(p.links, target)
 		fallthrough
