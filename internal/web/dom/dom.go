@@ -37,6 +37,8 @@ type Document struct {
 	// Cut says that the tree lacks a part of the page: what is beyond MaxBytes, the bound of elements or the budget, or
 	// attributes that matter to no reader.
 	Cut bool
+	// Stripped says that Cut means attributes alone: every element and text is there.
+	Stripped bool
 	// Budget is shared by all readers of the tree. Nil means no bound.
 	Budget *effort.Budget
 }
@@ -63,6 +65,8 @@ func ParseWithin(body []byte, elements int, budget *effort.Budget) *Document {
 	}
 	d.Root = root
 	d.Cut = prune(root, elements) || in.cut || d.Cut
+	d.Stripped = in.stripped && !d.Cut
+	d.Cut = d.Cut || in.stripped
 	return d
 }
 

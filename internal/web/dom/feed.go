@@ -44,7 +44,9 @@ type feed struct {
 	at     int    // everything before was returned, or left out
 	chunk  []byte // the part that is being returned
 	budget *effort.Budget
-	cut    bool // something was left out
+	cut    bool // something was left out, other than attributes
+
+	stripped bool // attributes were left out
 
 	elements, nodes int // how many more of them the parser may make
 	roots           int // html and body tags so far
@@ -205,7 +207,7 @@ func (f *feed) startTag() []byte {
 	if kept == f.at {
 		return f.page[from:f.at]
 	}
-	f.cut = true
+	f.stripped = true
 	return append(bytes.Clone(f.page[from:kept]), " >"...)
 }
 

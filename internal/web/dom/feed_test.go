@@ -136,15 +136,19 @@ func TestHostilePagesCostNoMoreThanOthers(t *testing.T) {
 // Attributes of a tag and of repeated html and body tags are bounded, and the rest of the page is there.
 func TestAttributesAreBounded(t *testing.T) {
 	d := Parse([]byte(hostile["roots"](200_000) + "<p id=last>"))
-	require.True(t, d.Cut)
+	require.True(t, d.Cut && d.Stripped)
 	require.Len(t, find(d.Root, "html").Attr, maxRoots/2)
 	require.Len(t, find(d.Root, "body").Attr, maxRoots/2)
 	require.NotNil(t, find(d.Root, "p"))
 
 	d = Parse([]byte(hostile["attributes"](200_000) + "<i>last"))
-	require.True(t, d.Cut)
+	require.True(t, d.Cut && d.Stripped)
 	require.Len(t, find(d.Root, "p").Attr, maxAttrs)
 	require.Equal(t, "last", TextWithin(find(d.Root, "i"), 100, nil))
+
+	d = ParseWithin([]byte(hostile["attributes"](200_000)+strings.Repeat("<i>last", 20)), 10, nil)
+	require.True(t, d.Cut)
+	require.False(t, d.Stripped, "elements are left out too")
 
 	d = Parse([]byte(`<html lang=a><body class=b><html data-c=d><body lang=e x="y">` + numbered(" a#")(900)))
 	require.False(t, d.Cut, "what careless templates do")

@@ -12,12 +12,16 @@ import (
 	"github.com/treadlight/crawl/internal/web/dom"
 )
 
-// partialNote ends the Markdown of a page that is too large.
-const partialNote = "\n\n*The page is too large: only a part of it is here.*\n"
+// The notes that end the Markdown of a page that is not read in full.
+const (
+	partialNote = "\n\n*The page is too large: only a part of it is here.*\n"
+	// strippedNote is for a page of which all text is here.
+	strippedNote = "\n\n*A tag of the page has too many attributes to read them all: a link or a picture may be missing.*\n"
+)
 
 // Markdown returns the main text in GitHub's dialect of Markdown, with absolute URLs of links and pictures, cut at the
 // end of a line before MaxText. It begins with the title as a heading, unless the main text begins with one. It ends
-// with a line break, after partialNote if a part of the page is left out, and is empty if there is no main text.
+// with a line break, after a note if a part of the page is left out, and is empty if there is no main text.
 func (a *Article) Markdown() string {
 	text := a.Text()
 	if text == "" {
@@ -32,12 +36,15 @@ func (a *Article) Markdown() string {
 		body = "# " + escape(title) + "\n\n" + body
 	}
 	body = strings.ReplaceAll(body, "\r", "\n")
-	if most := MaxText - len(partialNote); len(body) > most || a.partial() {
+	switch most := MaxText - len(strippedNote); {
+	case len(body) > most || a.partial() && (!a.d.Stripped || a.d.Budget.Spent()):
 		body = dom.Clip(body, most)
 		if i := strings.LastIndexByte(body, '\n'); len(body) == most && i > most/2 {
 			body = strings.TrimRight(body[:i], "\n")
 		}
 		return body + partialNote
+	case a.d.Stripped:
+		return body + strippedNote
 	}
 	return body + "\n"
 }

@@ -207,6 +207,8 @@ func TestLargePages(t *testing.T) {
 	}
 	d := dom.Parse([]byte(strings.Repeat("<div>", 1000) + "Few words."))
 	require.NotContains(t, Read(d, nil).Markdown(), partialNote)
+	stripped := dom.Parse([]byte("<p" + strings.Repeat(" a=b", 300) + ">Few words.")) // every text is there
+	require.Equal(t, "Few words."+strippedNote, Read(stripped, nil).Markdown())
 	d.Budget = effort.New(context.Background(), 0, nil, time.Time{})
 	require.Equal(t, "Few words."+partialNote, Read(d, nil).Markdown())
 }
