@@ -39,10 +39,12 @@ type page struct {
 	Lang      string     `json:"lang,omitempty"`
 	Markdown  string     `json:"markdown,omitempty"`
 	MainText  string     `json:"main_text,omitempty"`
+
+	broken bool // the response broke off, and this is its beginning
 }
 
-// Run reads and prints all pages. It reports pages that could not be read or that have no text, and returns an error
-// for the first of them.
+// Run reads and prints all pages. It reports pages that could not be read, that have no text or whose response broke
+// off, and returns an error for the first of them.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Tokens != 0 && cfg.Tokens < chunk.MinTokens {
 		return cli.Usagef("--chunk %d: chunks have at least %d tokens; %d is usual", cfg.Tokens, chunk.MinTokens, chunk.DefaultTokens)
@@ -52,6 +54,9 @@ func Run(ctx context.Context, cfg Config) error {
 		p, err := cfg.read(ctx, at)
 		if err == nil {
 			err = cfg.print(p, i > 0)
+			if err == nil && p.broken {
+				failed = cmp.Or[error](failed, &cli.Error{Code: cli.CodeLimit, Err: fmt.Errorf("%s was read in part", at)})
+			}
 		}
 		var broken *cli.Error
 		switch {
@@ -71,20 +76,26 @@ func (cfg *Config) read(ctx context.Context, at string) (p *page, err error) {
 	failure := errors.New("it was not asked for")
 	o.OnPage = func(_ context.Context, found *crawl.Page) error {
 		var e *crawl.PageError
-		tooLarge := errors.As(found.Err, &e) && e.Class == "too_large" && len(found.Body) > 0
+		partly := errors.As(found.Err, &e) && found.Truncated && len(found.Body) > 0
+		tooLarge := partly && e.Class == "too_large"
 		switch {
 		case found.Kind != "page":
-		case found.Err != nil && !tooLarge:
+		case found.Err != nil && !partly:
 			failure = found.Err
 		case found.RedirectTo != "":
 			failure = fmt.Errorf("it leads to %s, which was not asked for", found.RedirectTo)
 		case found.Status/100 != 2:
 			failure = fmt.Errorf("status %d", found.Status)
 		default:
-			if tooLarge {
+			switch {
+			case tooLarge:
 				cli.Say(cfg.Term, "%s: only the beginning is read: a body may have fetch.max_body bytes\n", at)
+			case partly:
+				cli.Say(cfg.Term, "%s: only the beginning is read: the response broke off (%v); try again later for the rest\n", at, found.Err)
 			}
-			p, failure = cfg.take(found)
+			if p, failure = cfg.take(found); p != nil {
+				p.broken = partly && !tooLarge
+			}
 		}
 		return nil
 	}
