@@ -179,10 +179,9 @@ func (c *comparison) diff(told func(*edit) bool) (text string, added, removed in
 	for i := range c.edits {
 		e := &c.edits[i]
 		known := shown[e.text]
-		is := told(e) || known
-		shown[e.text] = is
+		shown[e.text] = told(e) || known
 		switch {
-		case !is || known:
+		case !shown[e.text] || known:
 		case e.removed:
 			removed++
 		default:
@@ -192,20 +191,19 @@ func (c *comparison) diff(told func(*edit) bool) (text string, added, removed in
 	if added+removed == 0 {
 		return "", 0, 0
 	}
-	var old, now []string
-	first := make(map[string]string, len(c.old))
+	was := make(map[string]string, len(c.old)) // by keys: a line that differs in noise alone stays as it was
 	for i, key := range c.was {
-		first[key] = c.old[i]
-		if its, edited := shown[key]; its || !edited {
-			old = append(old, c.old[i])
-		}
+		was[key] = c.old[i]
 	}
-	for i, key := range c.is {
-		if its, edited := shown[key]; its || !edited {
-			now = append(now, cmp.Or(first[key], c.now[i])) // a line that differs in noise alone stays as it was
+	kept := func(lines, keys []string) (list []string) {
+		for i, key := range keys {
+			if its, edited := shown[key]; its || !edited {
+				list = append(list, cmp.Or(was[key], lines[i]))
+			}
 		}
+		return list
 	}
-	text = unified(old, now)
+	text = unified(kept(c.old, c.was), kept(c.now, c.is))
 	if len(text) > maxDiff {
 		text = text[:strings.LastIndexByte(text[:maxDiff], '\n')+1] + "...\n"
 	}

@@ -121,7 +121,7 @@ var (
 	dates  = lazy.Regexp(`(?i)(?:\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? )?\b(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}(?:st|nd|rd|th)?\.? [a-z]{3,9}\.?,? \d{4}|[a-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4})(?:T|\b)`)
 	stamps = lazy.Regexp(`\b\d{10}(?:\d{3})?\b`)
 	nonces = lazy.Regexp(`\b[0-9A-Za-z_-]{16,}\b`)
-	number = lazy.Regexp(`\d+|[A-Za-z]+`)
+	number = lazy.Regexp(`\d+`)
 )
 
 // noise returns a line without what the time of its visit alone explains: dates within two days of it, times with its
@@ -165,29 +165,24 @@ func noise(line string, at time.Time) string {
 // near reports whether a date is within two days of a time. The day may come before or after the month.
 func near(date string, at time.Time) bool {
 	var numbers []int
-	name := ""
-	for _, part := range number().FindAllString(strings.ToLower(date), -1) {
-		if n, err := strconv.Atoi(part); err == nil {
-			numbers = append(numbers, n)
-		} else if len(part) >= 3 && !weekdays[part[:3]] {
-			name = part[:3]
-		}
+	for _, part := range number().FindAllString(date, -1) {
+		n, _ := strconv.Atoi(part) // four digits at most
+		numbers = append(numbers, n)
 	}
 	slices.Sort(numbers)
 	for day := -2; day <= 2; day++ {
 		t := at.UTC().AddDate(0, 0, day)
 		want := []int{t.Day(), t.Year()}
-		if name == "" {
-			want = []int{min(t.Day(), int(t.Month())), max(t.Day(), int(t.Month())), t.Year()}
+		if !strings.Contains(strings.ToLower(date), strings.ToLower(t.Format("Jan"))) { // the month is a number too
+			want = append(want, int(t.Month()))
+			slices.Sort(want)
 		}
-		if slices.Equal(numbers, want) && strings.HasPrefix(strings.ToLower(t.Month().String()), name) {
+		if slices.Equal(numbers, want) {
 			return true
 		}
 	}
 	return false
 }
-
-var weekdays = map[string]bool{"mon": true, "tue": true, "wed": true, "thu": true, "fri": true, "sat": true, "sun": true}
 
 // random reports whether a word is an identifier made by a program: hexadecimal, or with digits among letters of both
 // cases in a long run without hyphens. Names of products often have hyphens.
