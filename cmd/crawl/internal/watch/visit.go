@@ -238,28 +238,25 @@ func tag(s string) string {
 // freshUntil returns until when a response is fresh (RFC 9111), in seconds since 1970 and at most maxFresh after the
 // visit. Zero means that the host does not say so.
 func freshUntil(h http.Header, at time.Time) int64 {
-	lifetime := time.Duration(-1)
+	date, noDate := http.ParseTime(h.Get("Date"))
+	expires, noExpiry := http.ParseTime(h.Get("Expires"))
+	lifetime := expires.Sub(date)
+	if noDate != nil || noExpiry != nil {
+		lifetime = 0
+	}
 	for directive := range strings.SplitSeq(strings.ToLower(h.Get("Cache-Control")), ",") {
 		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
 		switch name {
 		case "no-cache", "no-store":
 			return 0
 		case "max-age":
-			if n, err := strconv.ParseInt(strings.Trim(value, `"`), 10, 64); err == nil && n >= 0 {
-				lifetime = time.Duration(min(n, int64(maxFresh/time.Second))) * time.Second
+			if n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {
+				lifetime = time.Duration(n) * time.Second
 			}
 		}
 	}
-	if lifetime < 0 {
-		expires, err := http.ParseTime(h.Get("Expires"))
-		date, errDate := http.ParseTime(h.Get("Date"))
-		if err != nil || errDate != nil {
-			return 0
-		}
-		lifetime = min(expires.Sub(date), maxFresh)
-	}
-	age, _ := strconv.ParseInt(h.Get("Age"), 10, 64) // zero without a valid Age
-	if lifetime -= time.Duration(min(max(age, 0), int64(maxFresh/time.Second))) * time.Second; lifetime <= 0 {
+	age, _ := strconv.ParseUint(h.Get("Age"), 10, 32) // zero without a valid Age
+	if lifetime = min(lifetime, maxFresh) - time.Duration(age)*time.Second; lifetime <= 0 {
 		return 0
 	}
 	return at.Add(lifetime).Unix()
@@ -275,7 +272,7 @@ func (w *Watch) lead(u canonical.URL, e *entry, p *crawl.Page) error {
 	}
 	for _, link := range p.Links() {
 		if to, err := canonical.Parse(link); err == nil {
-			if err := w.link(p, e, to); err != nil {
+			if err := w.meet(p, e, to, page); err != nil {
 				return err
 			}
 		}
@@ -286,7 +283,7 @@ func (w *Watch) lead(u canonical.URL, e *entry, p *crawl.Page) error {
 	for feed := range p.Find(`link[rel~=alternate][type="application/rss+xml"][href], link[rel~=alternate][type="application/atom+xml"][href]`) {
 		u, err := canonical.Parse(feed.URL("href"))
 		if err == nil && w.scope.Reaches(u) { // unlike a sitemap, which may be on any host that robots.txt names
-			if err := w.source(p, e, u); err != nil {
+			if err := w.meet(p, e, u, source); err != nil {
 				return err
 			}
 		}
@@ -294,28 +291,22 @@ func (w *Watch) lead(u canonical.URL, e *entry, p *crawl.Page) error {
 	return nil
 }
 
-// link adds a page if it is in scope, and requests it if the budget allows.
-func (w *Watch) link(p *crawl.Page, from *entry, u canonical.URL) error {
-	if u = w.rules.Apply(u); !w.scope.Check(u, int(from.depth)+1, 0, false).In {
+// meet adds a page, or a source, that a page leads to, if it is in scope. It requests a new one in the current crawl if
+// the budget covers it besides the URLs that wait. A source that another lists is requested when it is due, so that
+// sitemaps without end get no more than their part of the budget.
+func (w *Watch) meet(p *crawl.Page, from *entry, u canonical.URL, k kind) error {
+	depth, in := from.depth, false
+	if k == page {
+		depth, u = depth+1, w.rules.Apply(u)
+		in = w.scope.Check(u, int(depth), 0, false).In
+	} else {
+		in = w.scope.CheckSitemap(u, int(depth), 0).In
+	}
+	if !in {
 		return nil
 	}
-	return w.meet(p, u, page, from.depth+1, true)
-}
-
-// source adds a sitemap or a feed, and requests it if the budget allows. One that another lists is requested when it is
-// due, so that sitemaps without end get no more than their part of the budget.
-func (w *Watch) source(p *crawl.Page, from *entry, u canonical.URL) error {
-	if !w.scope.CheckSitemap(u, int(from.depth), 0).In {
-		return nil
-	}
-	return w.meet(p, u, source, from.depth, from.kind != source)
-}
-
-// meet adds a URL that a page leads to. With now it requests a new one in the current crawl, if the budget covers it
-// besides the URLs that wait.
-func (w *Watch) meet(p *crawl.Page, u canonical.URL, k kind, depth int32, now bool) error {
 	e, err := w.add(u, k, depth)
-	if e == nil || err != nil || !now || e.host.left(w.o.Budget, w.now())-e.host.pending <= 1 {
+	if e == nil || err != nil || k == source && from.kind == source || e.host.left(w.o.Budget, w.now())-e.host.pending <= 1 {
 		return err
 	}
 	if p.Follow(e.url).OK() {
@@ -333,7 +324,7 @@ func (w *Watch) sitemaps(u canonical.URL, e *entry, p *crawl.Page) error {
 	}
 	for _, ref := range urls[:min(len(urls), 100)] {
 		if to, err := u.Resolve(ref); err == nil {
-			if err := w.source(p, e, to); err != nil {
+			if err := w.meet(p, e, to, source); err != nil {
 				return err
 			}
 		}
@@ -347,9 +338,9 @@ func (w *Watch) list(u canonical.URL, e *entry, p *crawl.Page) error {
 	sitemap.Read(sitemap.Document{Body: p.Body, Base: u, Charset: p.Charset, List: true, Rules: w.rules}, func(one sitemap.Entry) bool {
 		switch one.Rel {
 		case sitemap.Sitemap:
-			failed = w.source(p, e, one.URL)
+			failed = w.meet(p, e, one.URL, source)
 		case sitemap.Page:
-			failed = w.link(p, e, one.URL)
+			failed = w.meet(p, e, one.URL, page)
 		default:
 			return true
 		}
