@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -138,7 +137,7 @@ func (r *watchRun) keep(text string, set *pflag.FlagSet) error {
 		}
 		r.o.Ignore = append(r.o.Ignore, re)
 	}
-	if err := errors.Join(watch.CheckWebhook(r.webhook), watch.CheckSelect(r.o.Select)); err != nil {
+	if err := watch.CheckWebhook(r.webhook); err != nil {
 		return cli.Usage(err)
 	}
 	var err error
@@ -175,9 +174,6 @@ func (r *watchRun) run(ctx context.Context) (err error) {
 	end(err)
 	if e := <-told; err == nil || cli.CodeOf(err) == cli.CodeInterrupted && e != nil {
 		err = e
-	}
-	if e := out.Close(); err == nil && e != nil {
-		err = cli.IO(e)
 	}
 	return err
 }

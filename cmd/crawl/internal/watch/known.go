@@ -80,12 +80,6 @@ type host struct {
 	pending int // URLs of the current crawl that are not yet requested
 }
 
-// spend counts n requests.
-func (h *host) spend(now time.Time, n int32) {
-	h.forget(now)
-	h.Spent[h.Hour%25] += n
-}
-
 // forget drops the counts of hours older than a day.
 func (h *host) forget(now time.Time) {
 	hour := now.Unix() / 3600
@@ -107,7 +101,8 @@ func (h *host) budget(given int) int {
 	return min(max(len(h.entries), leastBudget), mostBudget)
 }
 
-// left returns how many requests the budget of the day still allows. It may be negative.
+// left returns how many requests the budget of the day still allows. It may be negative. The hour of now is then that of
+// Hour, in which requests are counted.
 func (h *host) left(given int, now time.Time) int {
 	h.forget(now)
 	left := h.budget(given)

@@ -12,7 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,7 +51,6 @@ type output struct {
 type Outputs struct {
 	w       *Watch
 	outputs []*output
-	files   []*os.File
 	retry   time.Duration // the pause before the second of the final tries
 }
 
@@ -78,18 +77,15 @@ func lines(key, name string, to io.Writer) *output {
 	}}
 }
 
-// Lines adds an output that adds changes to a file as lines of JSON.
+// Lines adds an output that adds changes to a file as lines of JSON. The path is absolute, as the state knows the file by
+// it.
 func (o *Outputs) Lines(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644) // others may append to the file too
 	if err != nil {
 		return cli.Open("--output", err)
 	}
-	o.files = append(o.files, f)
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return cli.Open("--output", err)
-	}
-	to := lines("file:"+absolute, "--output "+path, f)
+	o.w.closers = append(o.w.closers, f.Close)
+	to := lines("file:"+path, "--output "+path, f)
 	if err := o.add(to); err != nil {
 		return err
 	}
@@ -106,10 +102,10 @@ func (o *Outputs) Lines(path string) error {
 	return onDisk(o.commit(to, to.at)) // removes no changes, which outputs yet to be opened may not have received
 }
 
-// lastIn returns the number of the last change in a file, or at, the last one known to be there, if that is greater. A
-// line counts only if it is the whole change of that number: the file may have parts of changes, and, if the database is
-// older than the file, changes whose numbers are given again. If the file ends with a part of a change, it cuts the part
-// off. Lines that others have appended stay.
+// lastIn returns the number of the last change in a file, or at, the last one known to be there, if that is greater: of
+// one batch, the file may have what a killed process did not commit. A change is there only as a whole line: the file may
+// have parts of changes, and, if the database is older than the file, changes whose numbers are given again. If the file
+// ends with a part of a change, it cuts the part off. Lines that others have appended stay.
 func (o *Outputs) lastIn(f *os.File, at int64) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -132,32 +128,25 @@ func (o *Outputs) lastIn(f *os.File, at int64) (int64, error) {
 	if err != nil {
 		return at, err
 	}
-	o.w.mu.Lock()
-	defer o.w.mu.Unlock()
-	for line := range bytes.SplitSeq(tail[:end], []byte{'\n'}) {
-		rest, is := bytes.CutPrefix(line, ours)
-		digits, _, _ := bytes.Cut(rest, []byte{'"'})
-		n, bad := strconv.ParseInt(string(digits), 10, 64)
-		if !is || bad != nil || n <= at {
-			continue
-		}
-		found, err := o.w.store.changesAfter(n-1, 1)
-		if err != nil {
-			return at, err
-		}
-		if len(found) > 0 && found[0].n == n && found[0].text == string(line) {
-			at = n
+	there := setOf(strings.Split(string(tail[:end]), "\n"))
+	list, err := o.next(at)
+	for _, c := range list {
+		if there[c.text] {
+			at = c.n
 		}
 	}
-	return at, nil
+	return at, err
 }
 
-// Feed adds an output that keeps the last changes in an RSS file.
+// next returns the changes after number at that are sent in one batch.
+func (o *Outputs) next(at int64) ([]numbered, error) {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	return o.w.store.changesAfter(at, inFeed)
+}
+
+// Feed adds an output that keeps the last changes in an RSS file. The path is absolute, as for Lines.
 func (o *Outputs) Feed(path string) error {
-	absolute, err := filepath.Abs(path)
-	if err != nil {
-		return cli.Open("--rss", err)
-	}
 	dir, err := filepath.Abs(o.w.o.Dir)
 	if err != nil {
 		return cli.Open("--rss", err)
@@ -168,10 +157,8 @@ func (o *Outputs) Feed(path string) error {
 		}
 		return nil
 	}
-	to := &output{name: "rss:" + absolute, send: func(_ context.Context, list []numbered) (int, error) {
-		o.w.mu.Lock()
-		all, err := o.w.store.changesAfter(max(0, list[len(list)-1].n-inFeed), inFeed)
-		o.w.mu.Unlock()
+	to := &output{name: "rss:" + path, send: func(_ context.Context, list []numbered) (int, error) {
+		all, err := o.next(list[len(list)-1].n - inFeed)
 		if err == nil {
 			err = put(all)
 		}
@@ -251,9 +238,7 @@ func (o *Outputs) commit(to *output, at int64) error {
 // drain sends an output all changes that it has not received.
 func (o *Outputs) drain(ctx context.Context, to *output) error {
 	for {
-		o.w.mu.Lock()
-		list, err := o.w.store.changesAfter(to.at, inFeed)
-		o.w.mu.Unlock()
+		list, err := o.next(to.at)
 		if err != nil || len(list) == 0 {
 			return err
 		}
@@ -270,20 +255,18 @@ func (o *Outputs) drain(ctx context.Context, to *output) error {
 }
 
 // Waiting returns how many changes the slowest output has not received yet.
-func (o *Outputs) Waiting() int64 { return o.waiting(o.outputs...) }
-
-func (o *Outputs) waiting(outputs ...*output) int64 {
-	o.w.mu.Lock()
-	defer o.w.mu.Unlock()
-	newest, err := o.w.store.newest()
-	waiting := int64(0)
-	for _, to := range outputs {
-		waiting = max(waiting, newest-to.at)
-	}
-	if err != nil {
-		return 0
+func (o *Outputs) Waiting() (waiting int64) {
+	for _, to := range o.outputs {
+		waiting = max(waiting, o.waiting(to))
 	}
 	return waiting
+}
+
+func (o *Outputs) waiting(to *output) int64 {
+	o.w.mu.Lock()
+	defer o.w.mu.Unlock()
+	newest, _ := o.w.store.newest() // an error of the database ends the watch elsewhere
+	return newest - to.at
 }
 
 // Run sends changes to all outputs as they come, until ctx ends, and then those that are left. A webhook that fails
@@ -345,13 +328,4 @@ func (o *Outputs) last(cause error, to *output, log *slog.Logger) (err error) {
 		}
 	}
 	return cli.IOf("%s wait for the webhook, and the next run sends them: %w", cli.Plural(o.waiting(to), "change"), err)
-}
-
-// Close closes the files.
-func (o *Outputs) Close() error {
-	var errs []error
-	for _, f := range o.files {
-		errs = append(errs, f.Close())
-	}
-	return errors.Join(errs...)
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/internal/web/fields"
 )
 
 // MaxWaiting is how many changes may wait for an output. With more, nothing is visited until the output takes them.
@@ -39,15 +38,4 @@ func (c *Counts) Write(term *cli.Terminal, log *slog.Logger, report bool) {
 		text += fmt.Sprintf("  due:      %s wait for the budget of tomorrow; --budget raises it\n", cli.Plural(c.Waiting, "URL"))
 	}
 	cli.Say(term, "%s", text)
-}
-
-// CheckSelect returns an error if text is not a valid selector. Empty means no selector, which is valid.
-func CheckSelect(text string) error {
-	if text == "" {
-		return nil
-	}
-	if _, err := fields.ParseSelector(text); err != nil {
-		return fmt.Errorf("--select: %w", err)
-	}
-	return nil
 }

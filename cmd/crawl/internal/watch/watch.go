@@ -56,6 +56,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier/disk"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/fields"
 	"github.com/treadlight/crawl/internal/web/scope"
 )
 
@@ -99,9 +100,10 @@ type Watch struct {
 	reader reader
 	scope  *scope.Scope
 	rules  *canonical.Rules
-	unlock func() error
 	clock  clock.Clock
 	named  map[string]bool // hosts of seeds that the user gave, in this run or before; they may have private addresses; constant once open
+
+	closers []func() error // of what is open, the lock of the directory first
 
 	mu      sync.Mutex // guards what follows
 	store   *store
@@ -143,6 +145,11 @@ func Open(o Options) (*Watch, error) {
 		o: o, reader: reader{selectors: o.Select, ignore: o.Ignore}, clock: clock.System(), named: make(map[string]bool), urls: make(map[string]*entry), hosts: make(map[string]*host),
 		ended: make(chan struct{}),
 	}
+	if o.Select != "" {
+		if _, err := fields.ParseSelector(o.Select); err != nil {
+			return nil, cli.Usagef("--select: %w", err)
+		}
+	}
 	if _, err := os.Stat(filepath.Join(o.Dir, databaseFile)); err != nil && len(o.Seeds) == 0 {
 		if _, err := disk.Look(o.Dir); err != nil {
 			return nil, cli.Usagef("%s has no crawl and no watch: name the URL to begin at", o.Dir)
@@ -151,10 +158,11 @@ func Open(o Options) (*Watch, error) {
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, cli.Open("the state", err)
 	}
-	var err error
-	if w.unlock, err = sqlitedb.Lock(filepath.Join(o.Dir, lockFile)); err != nil {
+	unlock, err := sqlitedb.Lock(filepath.Join(o.Dir, lockFile))
+	if err != nil {
 		return nil, cli.IO(err)
 	}
+	w.closers = append(w.closers, unlock)
 	if err := w.open(); err != nil {
 		return nil, errors.Join(err, w.Close())
 	}
@@ -175,6 +183,7 @@ func (w *Watch) open() error {
 		return cli.Usage(err)
 	}
 	if w.store, err = openStore(filepath.Join(w.o.Dir, databaseFile)); err == nil {
+		w.closers = append(w.closers, w.store.db.Close)
 		err = w.store.load(w.know, w.hosts)
 	}
 	if err == nil {
@@ -251,21 +260,16 @@ func (w *Watch) begin() error {
 	if len(w.urls) == 0 {
 		return cli.Usagef("%s has a crawl without a page: name the URL to begin at", w.o.Dir)
 	}
-	text, err := w.o.Settings.SaveIn(w.o.Dir)
-	if err == nil {
-		err = w.store.setMeta("settings", text)
+	settings, err := w.o.Settings.SaveIn(w.o.Dir)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = w.store.setMeta("named", strings.Join(slices.Sorted(maps.Keys(w.named)), " "))
-	}
-	if err == nil {
-		err = w.store.setMeta("flags", w.o.Flags)
-	}
-	return err
+	hosts := strings.Join(slices.Sorted(maps.Keys(w.named)), " ")
+	return errors.Join(w.store.setMeta("settings", settings), w.store.setMeta("named", hosts), w.store.setMeta("flags", w.o.Flags))
 }
 
 // reread has the next visits of all pages go unreported, if another part of their text is compared than in the last
-// run. It first tells what that run has held and not told, as it was read.
+// run. It first tells what that run has held and not told.
 func (w *Watch) reread() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -274,13 +278,7 @@ func (w *Watch) reread() error {
 	if err != nil || was == now {
 		return err
 	}
-	if w.reader.selectors = ""; was != "" {
-		_, err = fmt.Sscanf(was, "%q", &w.reader.selectors)
-	}
-	if err == nil {
-		err = w.tell(context.Background(), time.Time{})
-	}
-	if w.reader.selectors = w.o.Select; err != nil {
+	if err := w.tell(context.Background(), time.Time{}); err != nil {
 		return err
 	}
 	for _, e := range w.urls {
@@ -289,10 +287,8 @@ func (w *Watch) reread() error {
 		}
 	}
 	return w.store.db.Transact(func() error {
-		if err := w.store.db.Run(`UPDATE urls SET state = ? WHERE kind = ? AND state = ?`, int64(quiet), int64(page), int64(live)); err != nil {
-			return err
-		}
-		return w.store.setMeta("reader", now)
+		err := w.store.db.Run(`UPDATE urls SET state = ? WHERE kind = ? AND state = ?`, int64(quiet), int64(page), int64(live))
+		return errors.Join(err, w.store.setMeta("reader", now))
 	})
 }
 
@@ -322,14 +318,11 @@ func Saved(dir string) (settings *config.Config, flags string, err error) {
 	return &saved, flags, onDisk(err)
 }
 
-// Close closes the database and unlocks the directory.
+// Close closes the outputs and the database, and unlocks the directory.
 func (w *Watch) Close() error {
 	var errs []error
-	if w.store != nil {
-		errs = append(errs, w.store.db.Close())
-	}
-	if w.unlock != nil {
-		errs = append(errs, w.unlock())
+	for _, closer := range slices.Backward(w.closers) {
+		errs = append(errs, closer())
 	}
 	return errors.Join(errs...)
 }
@@ -427,7 +420,7 @@ func (w *Watch) ask(r *http.Request) error {
 	if h.left(w.o.Budget, now) <= 0 {
 		return errBudget
 	}
-	h.spend(now, 1)
+	h.Spent[h.Hour%25]++
 	h.pending = max(0, h.pending-1)
 	w.counts.Requests++
 	if err := w.fail(w.store.saveHost(h)); err != nil { // also of a request that is not answered

@@ -162,7 +162,6 @@ func (w *tried) told() (list []Change) {
 }
 
 func (w *tried) end() {
-	require.NoError(w.t, w.out.Close())
 	require.NoError(w.t, w.Close())
 }
 
@@ -467,5 +466,4 @@ func TestFullDisk(t *testing.T) {
 	end()
 	require.ErrorContains(t, out.Run(ended, w.o.Log), "free some room there")
 	require.EqualValues(t, 1, out.Waiting())
-	require.NoError(t, out.Close())
 }
