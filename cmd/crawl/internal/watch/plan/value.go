@@ -2,7 +2,6 @@ package plan
 
 import (
 	"math"
-	"slices"
 	"time"
 )
 
@@ -98,30 +97,18 @@ func Correct(factor, visits, budget float64, elapsed time.Duration) float64 {
 // visit.
 func gained(changes float64) float64 { return 1 - (1+changes)*math.Exp(-changes) }
 
-// maxChanges is where the table inverse ends: beyond it a visit gains nothing more.
-const maxChanges = 40.0
-
-// inverse is a table of gained, in equal steps of the square root of its argument.
-var inverse = func() (table [4096]float64) {
-	for i := range table {
-		x := float64(i) / float64(len(table)-1)
-		table[i] = gained(maxChanges * x * x)
-	}
-	return table
-}()
-
-// changesFor returns after how many expected changes a visit gains that much. It returns false if it never does.
+// changesFor returns after how many expected changes a visit gains that much. It returns false if it never does. It
+// solves the logarithm of gained by Newton's method, which comes down from a bound above.
 func changesFor(gain float64) (float64, bool) {
-	if gain >= inverse[len(inverse)-1] {
+	if gain >= 1 {
 		return 0, false
 	}
-	i, _ := slices.BinarySearch(inverse[:], gain)
-	if i == 0 {
-		return 0, true
+	log := -math.Log1p(-gain)
+	x := log + math.Sqrt(2*log)
+	for range 4 {
+		x -= (x - math.Log1p(x) - log) * (1 + x) / x
 	}
-	part := (gain - inverse[i-1]) / (inverse[i] - inverse[i-1])
-	x := (float64(i-1) + part) / float64(len(inverse)-1)
-	return maxChanges * x * x, true
+	return x, true
 }
 
 // Interval returns the time between two visits of a page whose changes are not announced: at least shortest, and at
