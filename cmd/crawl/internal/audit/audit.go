@@ -11,8 +11,6 @@
 package audit
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -194,7 +192,12 @@ func (a *audit) crawl(ctx context.Context) error {
 	if state != nil && state.Done() {
 		return state.Close()
 	}
-	file, err := openFacts(a.work, state)
+	var resume *record.Position // in a file of facts that exists
+	if state != nil {
+		at := state.Position(factsName)
+		resume = &at
+	}
+	items, err := crawl.Items[facts.Page](filepath.Join(a.work, factsName), resume)
 	if err != nil {
 		err = cli.Open("the facts of the audit", err)
 		if state != nil {
@@ -202,6 +205,7 @@ func (a *audit) crawl(ctx context.Context) error {
 		}
 		return err
 	}
+	file := factsFile{items.(itemFile)} //nolint:forcetypeassert // as documented
 	a.prefix = o.Scope.Mode == "prefix"
 	o.Sinks, o.OnPage, o.Log, o.Version = []record.Sink{file}, a.handle, job.OfProgram(a.Log), cli.Version()
 	c, err := crawl.New(o)
@@ -232,8 +236,8 @@ func (a *audit) open() (crawl.Options, *crawl.State, error) {
 	o := a.Options
 	if a.External && o.Politeness.Strategy == "off" {
 		o.Politeness.Strategy = ""
-		for _, seed := range a.canonicalSeeds() {
-			hosts := &o.Politeness.Hosts
+		for _, text := range a.canonicalSeeds() {
+			seed, hosts := canonical.Restore(text), &o.Politeness.Hosts
 			i := slices.IndexFunc(*hosts, func(h crawl.HostOptions) bool {
 				below, wild := strings.CutPrefix(h.Match, "*")
 				return h.Match == seed.Host() || h.Match == seed.Hostname() || wild && strings.HasSuffix(seed.Hostname(), below)
@@ -247,16 +251,13 @@ func (a *audit) open() (crawl.Options, *crawl.State, error) {
 	if a.Dir == "" {
 		return o, nil, nil
 	}
-	var seeds strings.Builder
-	for _, seed := range a.canonicalSeeds() {
-		fmt.Fprintln(&seeds, seed)
-	}
+	seeds := a.canonicalSeeds()
 	file := filepath.Join(a.work, seedsName)
 	state, err := crawl.OpenState(crawl.StateConfig{Dir: a.work, Version: cli.Version(), Log: a.Log})
 	if errors.Is(err, fs.ErrNotExist) {
 		o.StateDir = a.work
 		_ = os.Remove(filepath.Join(a.work, factsName)) // of a run that was killed before its crawl began
-		if err := os.WriteFile(file, []byte(seeds.String()), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(strings.Join(seeds, "\n")+"\n"), 0o600); err != nil {
 			return o, nil, cli.Write("--output", err)
 		}
 		return o, nil, nil
@@ -264,7 +265,7 @@ func (a *audit) open() (crawl.Options, *crawl.State, error) {
 	if err != nil {
 		return o, nil, err
 	}
-	if old, err := os.ReadFile(file); err == nil && !sameLines(string(old), seeds.String()) {
+	if old, err := os.ReadFile(file); err == nil && !slices.Equal(slices.Sorted(strings.FieldsSeq(string(old))), slices.Sorted(slices.Values(seeds))) {
 		err = cli.Usagef("%s has an audit of %s that was interrupted: give the same URLs to go on with it, or another --output", a.Dir, strings.Join(strings.Fields(string(old)), " "))
 		return o, nil, errors.Join(err, state.Close())
 	}
@@ -273,14 +274,11 @@ func (a *audit) open() (crawl.Options, *crawl.State, error) {
 	return state.Options(), state, nil
 }
 
-func sameLines(a, b string) bool {
-	return slices.Equal(slices.Sorted(strings.Lines(a)), slices.Sorted(strings.Lines(b)))
-}
-
-func (a *audit) canonicalSeeds() (list []canonical.URL) {
+// canonicalSeeds returns the seeds in the form in which the facts have them.
+func (a *audit) canonicalSeeds() (list []string) {
 	for _, seed := range a.Seeds {
 		if u, err := canonical.ParseTyped(seed); err == nil {
-			list = append(list, u)
+			list = append(list, u.String())
 		}
 	}
 	return list
@@ -390,40 +388,21 @@ func (w factsFile) Write(r *record.Record) error {
 	return w.WriteItem(r, record.Item{Value: f, JSON: text})
 }
 
-// openFacts opens the file of facts: a new one, or, with a state, the existing one at the position in the state.
-func openFacts(dir string, state *crawl.State) (factsFile, error) {
-	var resume *record.Position
-	if state != nil {
-		at := state.Position(factsName)
-		resume = &at
-	}
-	file, err := crawl.Items[facts.Page](filepath.Join(dir, factsName), resume)
-	if err != nil {
-		return factsFile{}, err
-	}
-	return factsFile{file.(itemFile)}, nil //nolint:forcetypeassert // as documented
-}
-
-// readKnown returns the successful responses of other sites in the facts of an older audit, or nil if these cannot be
-// read.
+// readKnown returns the successful responses of other sites in the facts of an older audit, as far as these can be read.
 func readKnown(path string, now time.Time) map[string]*facts.Page {
+	known := make(map[string]*facts.Page)
 	file, err := os.Open(path)
 	if err != nil {
-		return nil
+		return known
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	known := make(map[string]*facts.Page)
-	for r := bufio.NewReader(file); ; {
-		line, err := r.ReadBytes('\n')
-		if err != nil {
-			return known
+	// Links that are not known are checked, so a damaged line does no harm.
+	_ = facts.Each(file, `"kind":"outside"`, func(f *facts.Page) {
+		if f.Kind == facts.Outside && f.Status/100 == 2 && now.Sub(time.Unix(f.At, 0)) < maxAge {
+			known[f.URL] = f
 		}
-		var f facts.Page
-		if bytes.Contains(line, []byte(`"kind":"outside"`)) && json.Unmarshal(line, &f) == nil &&
-			f.Status/100 == 2 && now.Sub(time.Unix(f.At, 0)) < maxAge {
-			known[f.URL] = &f
-		}
-	}
+	})
+	return known
 }
 
 // judge applies the rules to the facts.
@@ -433,10 +412,7 @@ func (a *audit) judge() (*report.Report, error) {
 		return nil, cli.IO(err)
 	}
 	defer func() { _ = file.Close() }() // it was only read
-	site := &rules.Site{Partial: a.partial != "", External: a.External}
-	for _, seed := range a.canonicalSeeds() {
-		site.Seeds = append(site.Seeds, seed.String())
-	}
+	site := &rules.Site{Seeds: a.canonicalSeeds(), Partial: a.partial != "", External: a.External}
 	// A heap may double before it is collected. For a large site that may be more than the machine can spare.
 	if limit := debug.SetMemoryLimit(-1); limit > mostMemory {
 		debug.SetMemoryLimit(mostMemory)

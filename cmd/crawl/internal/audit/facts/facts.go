@@ -7,9 +7,12 @@
 package facts
 
 import (
+	"bufio"
 	"bytes"
 	"compress/flate"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"hash/fnv"
 	"io"
 	"slices"
@@ -170,6 +173,27 @@ func Origin(url string) string {
 		return url[:from+n]
 	}
 	return url
+}
+
+// Each reads facts, one line of JSON each, and calls take with those whose line has a text. It ignores a last line
+// without a line feed, which was not committed.
+func Each(in io.Reader, with string, take func(*Page)) error {
+	r := bufio.NewReaderSize(in, 1<<20)
+	for line := 1; ; line++ {
+		text, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil && bytes.Contains(text, []byte(with)) {
+			f := new(Page)
+			if err = json.Unmarshal(text, f); err == nil {
+				take(f)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("line %d of the facts: %w", line, err)
+		}
+	}
 }
 
 // Strings is a list that is compressed in JSON if it is long.

@@ -6,7 +6,6 @@ import (
 	"embed"
 	"encoding/json"
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -170,15 +169,11 @@ func Selector(list []string, words bool) (func(*rules.Finding) bool, error) {
 }
 
 func unknownRule(name string) error {
-	names := make([]string, len(rules.Table))
-	for i := range rules.Table {
-		names[i] = rules.Table[i].ID
+	var names []string
+	for _, rule := range rules.Table {
+		names = append(names, rule.ID)
 	}
-	text := fmt.Sprintf("%q is neither a rule nor a severity", name)
-	if near := spelling.Nearest(name, names); near != "" {
-		text += ": did you mean " + near + "?"
-	}
-	return errors.New(text + " --list-rules has all")
+	return fmt.Errorf("%q is neither a rule nor a severity%s; --list-rules has all", name, cli.Meant(spelling.Nearest(name, names)))
 }
 
 // Form is a file of the report: its name, and a function that writes it.

@@ -53,14 +53,6 @@ func first(list []string) string {
 	return list[0]
 }
 
-// size returns a number of bytes in words.
-func size(n int64) string {
-	if n >= 10<<20 {
-		return fmt.Sprintf("%d MiB", n>>20)
-	}
-	return fmt.Sprintf("%d KiB", n>>10)
-}
-
 // several finds pages with more than one of a kind of text.
 func several(of func(*facts.HTML) []string) query {
 	return on(pages, func(r *row) (string, bool) {

@@ -8,11 +8,7 @@
 package rules
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -108,26 +104,12 @@ func (s *Site) node(url string) *node {
 	return s.nodes[id]
 }
 
-// Read fills a site from facts, one line of JSON each. It ignores a last line without a line feed, which was not
-// committed.
+// Read fills a site from facts.
 func Read(in io.Reader, s *Site) error {
 	s.ids, s.host = make(map[string]ID), make(map[string]bool)
-	r := bufio.NewReaderSize(in, 1<<20)
-	for line := 1; ; line++ {
-		text, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			s.connect()
-			return nil
-		}
-		var f facts.Page
-		if err == nil {
-			err = json.Unmarshal(text, &f)
-		}
-		if err != nil {
-			return fmt.Errorf("line %d of the facts: %w", line, err)
-		}
-		s.add(&f)
-	}
+	err := facts.Each(in, "", s.add)
+	s.connect()
+	return err
 }
 
 // add adds the facts of one URL.

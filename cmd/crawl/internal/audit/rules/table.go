@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
@@ -220,11 +221,11 @@ var Table = []Rule{
 	{"slow-site", groupWeight, "Slow site", Warning, "half of the pages of a host took more than 1 s", "see what the server does", on(hosts, func(r *row) (string, bool) {
 		return fmt.Sprintf("half of its pages take more than %.1f s", float64(r.usual)/1000), r.usual > slowMillis
 	})},
-	{"heavy-html", groupWeight, "Heavy HTML", Warning, "the HTML of a page has more than 1 MiB", "split the page", on(pages, func(r *row) (string, bool) { return size(r.page.Size), r.page.Size > heavyHTML })},
-	{"heavy-image", groupWeight, "Heavy image", Notice, "an image has more than 300 KiB", "compress or scale it", on(images, func(r *row) (string, bool) { return size(r.page.Size), r.page.Size > heavyImage })},
+	{"heavy-html", groupWeight, "Heavy HTML", Warning, "the HTML of a page has more than 1 MiB", "split the page", on(pages, func(r *row) (string, bool) { return cli.Size(r.page.Size), r.page.Size > heavyHTML })},
+	{"heavy-image", groupWeight, "Heavy image", Notice, "an image has more than 300 KiB", "compress or scale it", on(images, func(r *row) (string, bool) { return cli.Size(r.page.Size), r.page.Size > heavyImage })},
 	{"page-weight", groupWeight, "Heavy page", Notice, "a page and what it is made of have more than 4,000 KiB, as far as that is of the site", "load less, or later", on(pages, func(r *row) (string, bool) {
 		weight := r.weight(r.node)
-		return fmt.Sprintf("%s, of which the HTML has %s", size(weight), size(r.page.Size)), weight > heavyPage
+		return fmt.Sprintf("%s, of which the HTML has %s", cli.Size(weight), cli.Size(r.page.Size)), weight > heavyPage
 	})},
 
 	{"mixed-content", groupSecurity, "Mixed content", Error, "an https page loads something by http, which browsers refuse or mark", "load it by https", sampled(func(h *facts.HTML) *facts.Sample { return &h.Mixed }, "things")},
