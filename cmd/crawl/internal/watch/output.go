@@ -265,8 +265,8 @@ func (o *Outputs) Waiting() (waiting int64) {
 func (o *Outputs) waiting(to *output) int64 {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
-	newest, _ := o.w.store.newest() // an error of the database ends the watch elsewhere
-	return newest - to.at
+	newest, _ := o.w.store.newest() // zero with an error, which ends the watch elsewhere
+	return max(0, newest-to.at)
 }
 
 // Run sends changes to all outputs as they come, until ctx ends, and then those that are left. A webhook that fails

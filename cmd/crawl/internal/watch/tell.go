@@ -69,10 +69,7 @@ func (w *Watch) tellOf(ctx context.Context, h *host, list []*held, since time.Ti
 	}
 	news := Change{Change: "template"}
 	for _, one := range list {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := w.tellPage(one, places, &news); err != nil {
+		if err := w.tellPage(ctx, one, places, &news); err != nil {
 			return err
 		}
 	}
@@ -92,13 +89,10 @@ func (w *Watch) tellOf(ctx context.Context, h *host, list []*held, since time.Ti
 // weigh adds to places what a round since that time has found, of which list is what has changed.
 func (s *store) weigh(ctx context.Context, places map[place]*seenPlace, h *host, list []*held, since time.Time) error {
 	for _, one := range list {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		if since.IsZero() || one.Time.Before(since) {
 			since = one.Time
 		}
-		c, err := s.compared(one)
+		c, err := s.compared(ctx, one)
 		if err != nil {
 			return err
 		}
@@ -193,11 +187,11 @@ func (s *store) countLines(e *entry, pages map[uint64]int) error {
 	return err
 }
 
-// compared compares the text of a held page before its change with its text now. It has no edits if the page is gone by
-// now.
-func (s *store) compared(one *held) (*comparison, error) {
+// compared compares the text of a held page before its change with its text now, unless ctx has ended. It has no edits
+// if the page is gone by now.
+func (s *store) compared(ctx context.Context, one *held) (*comparison, error) {
 	old, err := s.lines("held", one.e.id)
-	if err != nil {
+	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return nil, err
 	}
 	now, err := s.lines("texts", one.e.id)
@@ -208,8 +202,8 @@ func (s *store) compared(one *held) (*comparison, error) {
 }
 
 // tellPage reports the change of one page, or adds the page to news, the change of the template.
-func (w *Watch) tellPage(one *held, places map[place]*seenPlace, news *Change) error {
-	c, err := w.store.compared(one)
+func (w *Watch) tellPage(ctx context.Context, one *held, places map[place]*seenPlace, news *Change) error {
+	c, err := w.store.compared(ctx, one)
 	if err != nil {
 		return err
 	}
