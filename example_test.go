@@ -195,37 +195,6 @@ func ExampleOpenState() {
 	// 3 more
 }
 
-// Admit limits any net/http service. Here each address may come twice, and then once
-// in an hour.
-func ExampleAdmit() {
-	admission, err := crawl.Admit(crawl.AdmitConfig{
-		Plans: []crawl.AdmitPlan{{Name: "visitors", Capacity: 2, TokensPerSecond: 1.0 / 3600}},
-		Rules: []crawl.AdmitRule{{Name: "pages", Path: "/**", Key: "ip", Plans: []string{"visitors"}}},
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer admission.Close()
-	service := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
-	server := httptest.NewServer(admission.Handler(service))
-	defer server.Close()
-
-	for range 3 {
-		res, err := server.Client().Get(server.URL)
-		if err != nil {
-			log.Fatal(err)
-		}
-		fmt.Println(res.Header.Get("X-RateLimit-Remaining"), "left:", res.Status)
-		if err := res.Body.Close(); err != nil {
-			log.Fatal(err)
-		}
-	}
-	// Output:
-	// 1 left: 200 OK
-	// 0 left: 200 OK
-	// 0 left: 429 Too Many Requests
-}
-
 type versions map[string]string
 
 func (v versions) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -45,7 +45,7 @@ var (
 	// forTests are libraries that production code has no use for.
 	forTests = regexp.MustCompile(`^(github\.com/stretchr/testify|pgregory\.net/rapid)(/|$)`)
 	// faces are the packages that have a program link what a room needs, beside the root.
-	faces = regexp.MustCompile(`^(sqlite|redis|console|traces|maintext|browser)(/|$)`)
+	faces = regexp.MustCompile(`^(admit|sqlite|redis|console|traces|maintext|browser)(/|$)`)
 )
 
 // level is where the room of a path stands; -1: it is in none.

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/admit"
 	"github.com/treadlight/crawl/crawltest"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/lab/docpage"
@@ -192,12 +193,12 @@ var goCode = []any{
 		return nil
 	},
 	func(mux *http.ServeMux) error {
-		door, err := crawl.Admit(crawl.AdmitConfig{Store: "redis://127.0.0.1:6379"}) // or "sqlite:limits.db", or memory
+		limits, err := admit.New(admit.Config{Store: "redis://127.0.0.1:6379"}) // or "sqlite:limits.db", or memory
 		if err != nil {
 			return err
 		}
-		defer door.Close()
-		return http.ListenAndServe(":8080", door.Handler(mux)) //nolint:gosec // as short as can be
+		defer limits.Close()
+		return http.ListenAndServe(":8080", limits.Handler(mux)) //nolint:gosec // as short as can be
 	},
 }
 

@@ -43,5 +43,5 @@
 //   - A call whose context has ended acquires nothing.
 //
 // Everything is safe for concurrent use. Nothing starts a goroutine, and no count is kept on disk or shared between
-// processes; crawl.Admit does that. Tests run in a bubble of testing/synctest.
+// processes; package admit does that. Tests run in a bubble of testing/synctest.
 package limit

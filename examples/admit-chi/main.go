@@ -7,20 +7,20 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/admit"
 )
 
 // limits are a request in a second and two at once for each user, and none for what watches the service.
-func limits() (*crawl.Admission, error) {
-	return crawl.Admit(crawl.AdmitConfig{
-		Plans:     []crawl.AdmitPlan{{Name: "api", Capacity: 2, TokensPerSecond: 1}},
-		Rules:     []crawl.AdmitRule{{Name: "api", Path: "/**", Key: "user", Plans: []string{"api"}}},
+func limits() (*admit.Limiter, error) {
+	return admit.New(admit.Config{
+		Plans:     []admit.Plan{{Name: "api", Capacity: 2, TokensPerSecond: 1}},
+		Rules:     []admit.Rule{{Name: "api", Path: "/**", Key: "user", Plans: []string{"api"}}},
 		Principal: func(r *http.Request) string { return r.Header.Get("X-User") }, // of your authentication
 		Exempt:    func(r *http.Request) bool { return r.URL.Path == "/healthz" },
 	})
 }
 
-func api(a *crawl.Admission) http.Handler {
+func api(a *admit.Limiter) http.Handler {
 	r := chi.NewRouter()
 	r.Use(a.Handler)
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "well") })

@@ -7,10 +7,10 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/admit"
 )
 
-func api(a *crawl.Admission) http.Handler {
+func api(a *admit.Limiter) http.Handler {
 	e := echo.New()
 	e.Use(echo.WrapMiddleware(a.Handler)) // all the adapter that it takes
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "well") })
@@ -18,10 +18,10 @@ func api(a *crawl.Admission) http.Handler {
 	return e
 }
 
-func limits() (*crawl.Admission, error) {
-	return crawl.Admit(crawl.AdmitConfig{
-		Plans:     []crawl.AdmitPlan{{Name: "api", Capacity: 2, TokensPerSecond: 1}},
-		Rules:     []crawl.AdmitRule{{Name: "api", Path: "/**", Key: "user", Plans: []string{"api"}}},
+func limits() (*admit.Limiter, error) {
+	return admit.New(admit.Config{
+		Plans:     []admit.Plan{{Name: "api", Capacity: 2, TokensPerSecond: 1}},
+		Rules:     []admit.Rule{{Name: "api", Path: "/**", Key: "user", Plans: []string{"api"}}},
 		Principal: func(r *http.Request) string { return r.Header.Get("X-User") }, // of your authentication
 		Exclude:   []string{"/healthz"},
 	})

@@ -7,11 +7,11 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/admit"
 )
 
 // admit is the adapter: gin goes on with the request if the limits let it in.
-func admit(a *crawl.Admission) gin.HandlerFunc {
+func limited(a *admit.Limiter) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		in := false
 		a.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -24,19 +24,19 @@ func admit(a *crawl.Admission) gin.HandlerFunc {
 	}
 }
 
-func api(a *crawl.Admission) http.Handler {
+func api(a *admit.Limiter) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
 	r := gin.New()
-	r.Use(admit(a))
+	r.Use(limited(a))
 	r.GET("/healthz", func(c *gin.Context) { c.String(http.StatusOK, "well") })
 	r.GET("/notes/:id", func(c *gin.Context) { c.String(http.StatusOK, "note "+c.Param("id")) })
 	return r
 }
 
-func limits() (*crawl.Admission, error) {
-	return crawl.Admit(crawl.AdmitConfig{
-		Plans:     []crawl.AdmitPlan{{Name: "api", Capacity: 2, TokensPerSecond: 1}},
-		Rules:     []crawl.AdmitRule{{Name: "api", Path: "/**", Key: "user", Plans: []string{"api"}}},
+func limits() (*admit.Limiter, error) {
+	return admit.New(admit.Config{
+		Plans:     []admit.Plan{{Name: "api", Capacity: 2, TokensPerSecond: 1}},
+		Rules:     []admit.Rule{{Name: "api", Path: "/**", Key: "user", Plans: []string{"api"}}},
 		Principal: func(r *http.Request) string { return r.Header.Get("X-User") }, // of your authentication
 		Exclude:   []string{"/healthz"},
 	})

@@ -14,11 +14,11 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/admit"
 )
 
 // admit is the adapter: a call is let in, or fails with ResourceExhausted, which says when to come again.
-func admit(a *crawl.Admission) grpc.UnaryServerInterceptor {
+func limited(a *admit.Limiter) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
 		key := "nobody"
 		if user := metadata.ValueFromIncomingContext(ctx, "user"); len(user) > 0 { // of your authentication
@@ -28,7 +28,7 @@ func admit(a *crawl.Admission) grpc.UnaryServerInterceptor {
 			answer, err = handler(ctx, req)
 			return err
 		})
-		if denied, ok := errors.AsType[*crawl.DeniedError](err); ok {
+		if denied, ok := errors.AsType[*admit.DeniedError](err); ok {
 			return nil, status.Errorf(codes.ResourceExhausted, "%s: again in %v", info.FullMethod, denied.Result.Wait)
 		}
 		return answer, err
@@ -36,14 +36,14 @@ func admit(a *crawl.Admission) grpc.UnaryServerInterceptor {
 }
 
 func serve(l net.Listener) error {
-	a, err := crawl.Admit(crawl.AdmitConfig{
-		Plans: []crawl.AdmitPlan{{Name: "api", Capacity: 2, TokensPerSecond: 1}}, Rules: []crawl.AdmitRule{},
+	a, err := admit.New(admit.Config{
+		Plans: []admit.Plan{{Name: "api", Capacity: 2, TokensPerSecond: 1}}, Rules: []admit.Rule{},
 	})
 	if err != nil {
 		return err
 	}
 	defer a.Close()
-	s := grpc.NewServer(grpc.UnaryInterceptor(admit(a)))
+	s := grpc.NewServer(grpc.UnaryInterceptor(limited(a)))
 	grpc_health_v1.RegisterHealthServer(s, health.NewServer()) // in place of a service of your own
 	return s.Serve(l)
 }

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/admit"
 	"github.com/treadlight/crawl/examples/internal/check"
 )
 
 func TestOutput(t *testing.T) {
-	limits, err := crawl.Admit(crawl.AdmitConfig{
-		Plans: []crawl.AdmitPlan{{Name: "two", Kind: "sliding-window", Capacity: 2, Window: time.Second}},
-		Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Plans: []string{"two"}}},
+	limits, err := admit.New(admit.Config{
+		Plans: []admit.Plan{{Name: "two", Kind: "sliding-window", Capacity: 2, Window: time.Second}},
+		Rules: []admit.Rule{{Name: "all", Path: "/**", Plans: []string{"two"}}},
 	})
 	if err != nil {
 		t.Fatal(err)

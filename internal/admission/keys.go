@@ -16,7 +16,7 @@ import (
 // Each key function of this package begins its keys with a prefix of its own, so that a user who calls himself
 // "192.0.2.1" is not counted with that address. An error means that nobody can be counted; then the rule's OnError
 // decides. Return an error only for what a client cannot cause, or clients use it to pass the limit.
-type KeyFunc func(r *http.Request) (string, error)
+type KeyFunc = func(r *http.Request) (string, error)
 
 // Global returns a function that counts all requests together.
 func Global() KeyFunc {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/admit"
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
@@ -20,14 +20,14 @@ import (
 var roundTrips = []time.Duration{0, 15 * time.Millisecond, 50 * time.Millisecond, 150 * time.Millisecond}
 
 // hundred is a plan that admits a hundred in the time of a test.
-func hundred(kind string) crawl.AdmitConfig {
-	plan := crawl.AdmitPlan{Name: "hundred", Capacity: 100, TokensPerSecond: 1e-6}
+func hundred(kind string) admit.Config {
+	plan := admit.Plan{Name: "hundred", Capacity: 100, TokensPerSecond: 1e-6}
 	if kind != "bucket" {
-		plan = crawl.AdmitPlan{Name: "hundred", Kind: "fixed-window", Capacity: 100, Window: 24 * time.Hour}
+		plan = admit.Plan{Name: "hundred", Kind: "fixed-window", Capacity: 100, Window: 24 * time.Hour}
 	}
-	return crawl.AdmitConfig{
-		Plans: []crawl.AdmitPlan{plan},
-		Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Plans: []string{"hundred"}}},
+	return admit.Config{
+		Plans: []admit.Plan{plan},
+		Rules: []admit.Rule{{Name: "all", Path: "/**", Plans: []string{"hundred"}}},
 	}
 }
 
@@ -40,12 +40,12 @@ func TestAdmitManyProcessesAtOnce(t *testing.T) {
 				s := redistest.Redis.Start(t)
 				between := newLAN(t, s.Addr, trip)
 				var all []http.Handler
-				var admissions []*crawl.Admission
+				var admissions []*admit.Limiter
 				for range 4 {
 					cfg := hundred("bucket")
 					// A machine with other work takes longer to connect than the second after which Redis is out of reach.
 					cfg.Store, cfg.Processes = "redis://"+between.addr+"?dial_timeout=1m&write_timeout=1m", processes
-					a := admit(t, cfg)
+					a := admitting(t, cfg)
 					admissions = append(admissions, a)
 					all = append(all, a.Handler(hello))
 				}
@@ -82,7 +82,7 @@ func TestAdmitDeadlineIsASetting(t *testing.T) {
 	for deadline, wantLate := range map[time.Duration]uint64{0: 1, time.Minute: 0} {
 		cfg := hundred("bucket")
 		cfg.Store, cfg.Deadline = "redis://"+between.addr, deadline
-		a := admit(t, cfg)
+		a := admitting(t, cfg)
 		res, err := a.Allow(t.Context(), "ann", []string{"hundred"}, 1)
 		require.NoError(t, err)
 		require.Equal(t, wantLate == 0, res.Allowed, "%+v", res)
@@ -104,11 +104,11 @@ func TestAdmitStoreOutOfReach(t *testing.T) {
 			cfg := hundred("window")
 			cfg.Store, cfg.Processes = "redis://"+between.addr, 4
 			cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
-			var all []*crawl.Admission
+			var all []*admit.Limiter
 			for range 3 { // one more is not asked
-				all = append(all, admit(t, cfg))
+				all = append(all, admitting(t, cfg))
 			}
-			ask := func(a *crawl.Admission) crawl.AdmitResult {
+			ask := func(a *admit.Limiter) admit.Result {
 				res, err := a.Allow(t.Context(), "ann", []string{"hundred"}, 1)
 				require.NoError(t, err)
 				return res
@@ -147,7 +147,7 @@ func TestAdmitSaysWhatProcessesMean(t *testing.T) {
 		var text lockedBuffer
 		cfg := hundred("bucket")
 		cfg.Store, cfg.Log = store, slog.New(slog.NewTextHandler(&text, nil))
-		h := admit(t, cfg).Handler(hello)
+		h := admitting(t, cfg).Handler(hello)
 		for range 10 {
 			statusFor(h, "192.0.2.1", "/")
 		}

@@ -17,12 +17,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/admit"
 )
 
-func admit(t *testing.T, cfg crawl.AdmitConfig) *crawl.Admission {
+func admitting(t *testing.T, cfg admit.Config) *admit.Limiter {
 	t.Helper()
-	a, err := crawl.Admit(cfg)
+	a, err := admit.New(cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	return a
@@ -40,15 +40,15 @@ func statusFor(h http.Handler, peer, target string) int {
 var hello = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") })
 
 // few is a plan of so many in ten hours, and a rule for everything.
-func few(n int64) crawl.AdmitConfig {
-	return crawl.AdmitConfig{
-		Plans: []crawl.AdmitPlan{{Name: "few", Capacity: n, TokensPerSecond: 1.0 / 36000}},
-		Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Plans: []string{"few"}}},
+func few(n int64) admit.Config {
+	return admit.Config{
+		Plans: []admit.Plan{{Name: "few", Capacity: n, TokensPerSecond: 1.0 / 36000}},
+		Rules: []admit.Rule{{Name: "all", Path: "/**", Plans: []string{"few"}}},
 	}
 }
 
 func TestAdmitDefaults(t *testing.T) {
-	h := admit(t, crawl.AdmitConfig{}).Handler(hello)
+	h := admitting(t, admit.Config{}).Handler(hello)
 	for range 5 {
 		require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/api/auth/login"))
 	}
@@ -56,7 +56,7 @@ func TestAdmitDefaults(t *testing.T) {
 	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.2", "/api/auth/login"))
 	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/api/health"))
 	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/"))
-	excluding := admit(t, crawl.AdmitConfig{Exclude: []string{"/api/auth/logout"}}).Handler(hello)
+	excluding := admitting(t, admit.Config{Exclude: []string{"/api/auth/logout"}}).Handler(hello)
 	for range 5 { // who names only what costs nothing does not mean that all does
 		statusFor(excluding, "192.0.2.1", "/api/auth/login")
 		require.Equal(t, http.StatusOK, statusFor(excluding, "192.0.2.1", "/api/auth/logout"))
@@ -65,32 +65,32 @@ func TestAdmitDefaults(t *testing.T) {
 }
 
 func TestAdmitRejects(t *testing.T) {
-	with := func(change func(*crawl.AdmitConfig)) crawl.AdmitConfig {
+	with := func(change func(*admit.Config)) admit.Config {
 		cfg := few(1)
 		change(&cfg)
 		return cfg
 	}
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	require.NoError(t, os.WriteFile(bad, []byte("plans: [{name: x}]"), 0o600))
-	for want, cfg := range map[string]crawl.AdmitConfig{
-		"Processes is -1":                     with(func(c *crawl.AdmitConfig) { c.Processes = -1 }),
-		"Lease is 1s: leave it out":           with(func(c *crawl.AdmitConfig) { c.Lease = time.Second }),
-		"the Store is not known":              with(func(c *crawl.AdmitConfig) { c.Store = "mysql://u:sesame@h/" }),
-		"the Store: Config.Path is empty":     with(func(c *crawl.AdmitConfig) { c.Store = "sqlite:" }),
-		"the Store: it is no URL":             with(func(c *crawl.AdmitConfig) { c.Store = "redis://u:sesame@h:x/" }),
-		`the Headers are "some"`:              with(func(c *crawl.AdmitConfig) { c.Headers = "some" }),
-		"AdminToken: the Token is missing":    with(func(c *crawl.AdmitConfig) { c.AdminToken = "sesame" }),
-		"Bypass[0] is too short":              with(func(c *crawl.AdmitConfig) { c.Bypass = []string{"sesame"} }),
-		"OnError":                             with(func(c *crawl.AdmitConfig) { c.OnError = "ajar" }),
-		`Rules[0].Plans[0] is "few"`:          with(func(c *crawl.AdmitConfig) { c.Plans[0].Name = "many" }),
-		`Rules[0].CostBy is "size"`:           with(func(c *crawl.AdmitConfig) { c.Rules[0].CostBy = "size" }),
-		"Plans[0].Capacity is 0":              with(func(c *crawl.AdmitConfig) { c.Plans[0].Capacity = 0 }),
-		bad + ": plans[0].capacity is 0":      with(func(c *crawl.AdmitConfig) { c.File = bad }),
-		"end the file's name in .json":        with(func(c *crawl.AdmitConfig) { c.File = "rules.txt" }),
-		`the function Keys["tenant"]`:         with(func(c *crawl.AdmitConfig) { c.Keys = map[string]func(*http.Request) (string, error){"tenant": nil} }),
-		`the function Costs["size"] is nil: `: with(func(c *crawl.AdmitConfig) { c.Costs = map[string]func(*http.Request) int64{"size": nil} }),
+	for want, cfg := range map[string]admit.Config{
+		"Processes is -1":                     with(func(c *admit.Config) { c.Processes = -1 }),
+		"Lease is 1s: leave it out":           with(func(c *admit.Config) { c.Lease = time.Second }),
+		"the Store is not known":              with(func(c *admit.Config) { c.Store = "mysql://u:sesame@h/" }),
+		"the Store: Config.Path is empty":     with(func(c *admit.Config) { c.Store = "sqlite:" }),
+		"the Store: it is no URL":             with(func(c *admit.Config) { c.Store = "redis://u:sesame@h:x/" }),
+		`the Headers are "some"`:              with(func(c *admit.Config) { c.Headers = "some" }),
+		"AdminToken: the Token is missing":    with(func(c *admit.Config) { c.AdminToken = "sesame" }),
+		"Bypass[0] is too short":              with(func(c *admit.Config) { c.Bypass = []string{"sesame"} }),
+		"OnError":                             with(func(c *admit.Config) { c.OnError = "ajar" }),
+		`Rules[0].Plans[0] is "few"`:          with(func(c *admit.Config) { c.Plans[0].Name = "many" }),
+		`Rules[0].CostBy is "size"`:           with(func(c *admit.Config) { c.Rules[0].CostBy = "size" }),
+		"Plans[0].Capacity is 0":              with(func(c *admit.Config) { c.Plans[0].Capacity = 0 }),
+		bad + ": plans[0].capacity is 0":      with(func(c *admit.Config) { c.File = bad }),
+		"end the file's name in .json":        with(func(c *admit.Config) { c.File = "rules.txt" }),
+		`the function Keys["tenant"]`:         with(func(c *admit.Config) { c.Keys = map[string]func(*http.Request) (string, error){"tenant": nil} }),
+		`the function Costs["size"] is nil: `: with(func(c *admit.Config) { c.Costs = map[string]func(*http.Request) int64{"size": nil} }),
 	} {
-		_, err := crawl.Admit(cfg)
+		_, err := admit.New(cfg)
 		require.ErrorContains(t, err, want)
 		require.NotContains(t, err.Error(), "sesame")
 	}
@@ -101,7 +101,7 @@ func TestAdmitSQLite(t *testing.T) {
 	cfg := few(3)
 	cfg.Store = "sqlite:" + filepath.Join(t.TempDir(), "admission.db")
 	for _, want := range []int{http.StatusOK, http.StatusOK, http.StatusOK, http.StatusTooManyRequests} {
-		a, err := crawl.Admit(cfg)
+		a, err := admit.New(cfg)
 		require.NoError(t, err)
 		require.Equal(t, want, statusFor(a.Handler(hello), "192.0.2.1", "/"))
 		require.NoError(t, a.Close())
@@ -119,7 +119,7 @@ func TestAdmitByWhom(t *testing.T) {
 		"tenant": func(r *http.Request) (string, error) { return r.URL.Query().Get("tenant"), nil },
 	}
 	cfg.Costs = map[string]func(*http.Request) int64{"one": func(*http.Request) int64 { return 1 }}
-	h := admit(t, cfg).Handler(hello)
+	h := admitting(t, cfg).Handler(hello)
 	for _, tc := range []struct {
 		peer, target, forwarded string
 		want                    int
@@ -150,25 +150,25 @@ func TestAdmitSubscribe(t *testing.T) {
 	cfg := few(1)
 	cfg.Log = slog.New(slog.NewTextHandler(&text, nil))
 	hooked := 0
-	cfg.OnDenied = func(crawl.Denial) { hooked++ }
-	cfg.Rules = append([]crawl.AdmitRule{{Name: "try", Path: "/try", Plans: []string{"few"}, Shadow: true}}, cfg.Rules...)
-	a := admit(t, cfg)
+	cfg.OnDenied = func(admit.Denial) { hooked++ }
+	cfg.Rules = append([]admit.Rule{{Name: "try", Path: "/try", Plans: []string{"few"}, Shadow: true}}, cfg.Rules...)
+	a := admitting(t, cfg)
 	h := a.Handler(hello)
 	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/"))
 	require.Equal(t, http.StatusTooManyRequests, statusFor(h, "192.0.2.1", "/nobody-listens-yet"))
 
-	var told []crawl.Denial
+	var told []admit.Denial
 	blocked := make(chan struct{})
-	a.Subscribe(func(d crawl.Denial) { <-blocked; told = append(told, d) })
-	a.Subscribe(func(crawl.Denial) { panic("of a listener") })
+	a.Subscribe(func(d admit.Denial) { <-blocked; told = append(told, d) })
+	a.Subscribe(func(admit.Denial) { panic("of a listener") })
 	left := 0
-	off := a.Subscribe(func(crawl.Denial) { left++ })
+	off := a.Subscribe(func(admit.Denial) { left++ })
 	off()
 	require.Equal(t, http.StatusTooManyRequests, statusFor(h, "192.0.2.1", "/a"))
 	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/try"))
-	call := func(context.Context) error { return &crawl.DeniedError{} } // of a guard within
-	require.ErrorIs(t, a.Guard(t.Context(), "mail:ann", []string{"few"}, 1, call), crawl.ErrDenied)
-	require.ErrorIs(t, a.Guard(t.Context(), "mail:ann", []string{"few"}, 1, call), crawl.ErrDenied)
+	call := func(context.Context) error { return &admit.DeniedError{} } // of a guard within
+	require.ErrorIs(t, a.Guard(t.Context(), "mail:ann", []string{"few"}, 1, call), admit.ErrDenied)
+	require.ErrorIs(t, a.Guard(t.Context(), "mail:ann", []string{"few"}, 1, call), admit.ErrDenied)
 	close(blocked)
 	require.NoError(t, a.Close(), "it waits until all is told")
 
@@ -199,11 +199,11 @@ func TestAdmitSubscribe(t *testing.T) {
 
 // TestAdmitDropsRatherThanWaits: a listener that does not listen costs nobody his answer.
 func TestAdmitDropsRatherThanWaits(t *testing.T) {
-	a := admit(t, few(1))
+	a := admitting(t, few(1))
 	h := a.Handler(hello)
 	blocked := make(chan struct{})
 	told := 0
-	a.Subscribe(func(crawl.Denial) { <-blocked; told++ })
+	a.Subscribe(func(admit.Denial) { <-blocked; told++ })
 	const denials = 5000
 	for range denials + 1 {
 		statusFor(h, "192.0.2.1", "/")
@@ -217,14 +217,14 @@ func TestAdmitDropsRatherThanWaits(t *testing.T) {
 // TestAdmitPlansAlone: who has plans of his own for Guard has the default rules too, as who has
 // none, and a list of no rules means none.
 func TestAdmitPlansAlone(t *testing.T) {
-	mails := crawl.AdmitPlan{Name: "mails", Capacity: 1, TokensPerSecond: 1}
-	strict := crawl.AdmitPlan{Name: "login", Kind: "sliding-window", Capacity: 2, Window: time.Minute}
-	for want, cfg := range map[int]crawl.AdmitConfig{
-		5:  {Plans: []crawl.AdmitPlan{mails}},
-		2:  {Plans: []crawl.AdmitPlan{mails, strict}},
-		10: {Plans: []crawl.AdmitPlan{mails}, Rules: []crawl.AdmitRule{}},
+	mails := admit.Plan{Name: "mails", Capacity: 1, TokensPerSecond: 1}
+	strict := admit.Plan{Name: "login", Kind: "sliding-window", Capacity: 2, Window: time.Minute}
+	for want, cfg := range map[int]admit.Config{
+		5:  {Plans: []admit.Plan{mails}},
+		2:  {Plans: []admit.Plan{mails, strict}},
+		10: {Plans: []admit.Plan{mails}, Rules: []admit.Rule{}},
 	} {
-		h := admit(t, cfg).Handler(hello)
+		h := admitting(t, cfg).Handler(hello)
 		got := 0
 		for range 10 {
 			if statusFor(h, "192.0.2.1", "/api/auth/login") == http.StatusOK {
@@ -241,7 +241,7 @@ func TestAdmitAdminAndReload(t *testing.T) {
 	const token = "a token of enough bytes"
 	cfg := few(100)
 	cfg.File, cfg.AdminToken = filepath.Join(t.TempDir(), "limits.yaml"), token
-	a := admit(t, cfg)
+	a := admitting(t, cfg)
 	change := func(h http.Handler, token string) int {
 		r := httptest.NewRequest(http.MethodPut, "/plans/few", strings.NewReader(`{"capacity": 1, "tokens_per_second": 0.001}`))
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -256,7 +256,7 @@ func TestAdmitAdminAndReload(t *testing.T) {
 	require.Equal(t, http.StatusTooManyRequests, statusFor(h, "192.0.2.1", "/"))
 
 	cfg.Plans = nil // which the rules would need if they counted
-	next := admit(t, cfg).Handler(hello)
+	next := admitting(t, cfg).Handler(hello)
 	require.Equal(t, http.StatusOK, statusFor(next, "192.0.2.1", "/"))
 	require.Equal(t, http.StatusTooManyRequests, statusFor(next, "192.0.2.1", "/"), "the file counts, not the program")
 
@@ -267,7 +267,7 @@ func TestAdmitAdminAndReload(t *testing.T) {
 	require.Equal(t, http.StatusOK, statusFor(h, "192.0.2.1", "/"))
 	require.Equal(t, http.StatusTooManyRequests, statusFor(h, "192.0.2.1", "/only"))
 
-	closed := admit(t, few(1))
+	closed := admitting(t, few(1))
 	require.Equal(t, http.StatusForbidden, change(closed.Admin(), ""))
 	require.ErrorContains(t, closed.Reload(), "no File")
 }
@@ -279,7 +279,7 @@ func TestAdmitAfterClose(t *testing.T) {
 		if how != "" {
 			cfg.OnError = "closed"
 		}
-		a := admit(t, cfg)
+		a := admitting(t, cfg)
 		require.NoError(t, a.Close())
 		require.Equal(t, want, statusFor(a.Handler(hello), "192.0.2.1", "/"))
 	}

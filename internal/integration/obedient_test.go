@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/admit"
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/limit"
@@ -92,17 +93,17 @@ func checkObedient(t *testing.T, used, refused float64) {
 // TestClientUsesWhatAdmitGrants has our own client ask a service with our own limits: it gets
 // what they grant, and is hardly ever refused.
 func TestClientUsesWhatAdmitGrants(t *testing.T) {
-	for _, headers := range []string{"both", "legacy"} {
+	for _, headers := range []admit.Headers{"both", "legacy"} {
 		for _, kind := range admission.Kinds() {
 			for _, tc := range perWindow {
 				t.Run(fmt.Sprintf("%s, %d per %v, %s", kind, tc.permits, tc.window, headers), bubble(func(t *testing.T) {
-					plan := crawl.AdmitPlan{Name: "p", Capacity: tc.permits, TokensPerSecond: float64(tc.permits) / tc.window.Seconds()}
+					plan := admit.Plan{Name: "p", Capacity: tc.permits, TokensPerSecond: float64(tc.permits) / tc.window.Seconds()}
 					if kind != admission.KindTokenBucket {
-						plan = crawl.AdmitPlan{Name: "p", Kind: string(kind), Capacity: tc.permits, Window: tc.window}
+						plan = admit.Plan{Name: "p", Kind: kind, Capacity: tc.permits, Window: tc.window}
 					}
-					a := admit(t, crawl.AdmitConfig{
-						Plans: []crawl.AdmitPlan{plan}, Headers: headers,
-						Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Plans: []string{"p"}}},
+					a := admitting(t, admit.Config{
+						Plans: []admit.Plan{plan}, Headers: headers,
+						Rules: []admit.Rule{{Name: "all", Path: "/**", Plans: []string{"p"}}},
 					})
 					used, refused := askAll(t, a.Handler(hello), tc.permits, tc.window)
 					checkObedient(t, used, refused)
@@ -138,7 +139,7 @@ func TestClientHoldsWhatConcurrencyGrants(t *testing.T) {
 	for _, places := range []int64{1, 2, 5, 10} {
 		t.Run(fmt.Sprint(places), bubble(func(t *testing.T) {
 			const takes, learns, lasts = 50 * time.Millisecond, 100 * time.Second, 400 * time.Second
-			a := admit(t, crawl.AdmitConfig{Plans: []crawl.AdmitPlan{}, Rules: []crawl.AdmitRule{{Name: "all", Path: "/**", Concurrency: places}}})
+			a := admitting(t, admit.Config{Plans: []admit.Plan{}, Rules: []admit.Rule{{Name: "all", Path: "/**", Concurrency: places}}})
 			slow := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(takes) })
 			c, err := crawl.NewClient(crawl.ClientConfig{Politeness: crawl.PolitenessOptions{MaxRPS: 1000}, Transport: within{a.Handler(slow)}, Resilience: []byte(`{}`)})
 			require.NoError(t, err)

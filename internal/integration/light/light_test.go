@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/admit"
 )
 
 // mostModules is how many modules a program links that only crawls. One more is to be wanted by all such programs.
@@ -38,7 +39,7 @@ func TestMissingPackagesAreNamed(t *testing.T) {
 		return func() error { _, err := crawl.New(o); return err }
 	}
 	admit := func(store string) func() error {
-		return func() error { _, err := crawl.Admit(crawl.AdmitConfig{Store: store}); return err }
+		return func() error { _, err := admit.New(admit.Config{Store: store}); return err }
 	}
 	for _, tc := range []struct {
 		name, pkg string

@@ -1,4 +1,4 @@
-package service_test
+package admit_test
 
 import (
 	"context"
@@ -9,15 +9,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/admit"
 	"github.com/treadlight/crawl/internal/admission"
-	"github.com/treadlight/crawl/internal/admission/service"
 )
 
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		two := admission.Plan{Name: "two", Kind: admission.KindFixedWindow, Capacity: 2, Window: time.Minute}
-		a, err := service.New(service.Config{
-			Plans: []admission.Plan{two, {Name: "bucket", Capacity: 1, TokensPerSecond: 0.1}}, Rules: []admission.Rule{},
+		two := admit.Plan{Name: "two", Kind: "fixed-window", Capacity: 2, Window: time.Minute}
+		a, err := admit.New(admit.Config{
+			Plans: []admit.Plan{two, {Name: "bucket", Capacity: 1, TokensPerSecond: 0.1}}, Rules: []admit.Rule{},
 		})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, a.Close()) }()
@@ -30,9 +30,9 @@ func TestGuard(t *testing.T) {
 		require.Equal(t, 1, calls)
 
 		err = call(1, "bucket")
-		var denied *admission.DeniedError
+		var denied *admit.DeniedError
 		require.ErrorAs(t, err, &denied)
-		require.ErrorIs(t, err, admission.ErrDenied)
+		require.ErrorIs(t, err, admit.ErrDenied)
 		require.Equal(t, 10*time.Second, denied.Result.Wait)
 		require.EqualError(t, err, `denied by plan "bucket": LIMITED, try again in 10s`)
 		require.EqualError(t, call(3, "two"), `denied by plan "two": TOO_LARGE`)
@@ -42,6 +42,6 @@ func TestGuard(t *testing.T) {
 		require.Panics(t, func() {
 			_ = a.Guard(t.Context(), "ann", []string{"two"}, 2, func(context.Context) error { panic("fn") })
 		})
-		require.ErrorIs(t, call(1, "two"), admission.ErrDenied, "what panicked was paid for")
+		require.ErrorIs(t, call(1, "two"), admit.ErrDenied, "what panicked was paid for")
 	})
 }
