@@ -91,14 +91,14 @@ func New(cfg Config) (*Limiter, error) {
 func (a *Limiter) limits(cfg *Config) (err error) {
 	set := admission.RuleSetConfig{Trusted: cfg.Trusted, Principal: cfg.Principal, Keys: cfg.Keys, Costs: cfg.Costs}
 	if a.file != "" {
-		if a.rules, err = admission.NewRuleSet(set, nil, []Rule{}, nil); err != nil {
+		if a.rules, err = admission.NewRuleSet(set, nil, []admission.Rule{}, nil); err != nil {
 			return err
 		}
 		if err := a.rules.LoadFile(a.file); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	a.rules, err = admission.NewRuleSet(set, cfg.Plans, cfg.Rules, cfg.Exclude)
+	a.rules, err = admission.NewRuleSet(set, each(cfg.Plans, planOf), each(cfg.Rules, ruleOf), cfg.Exclude)
 	if err != nil && slices.ContainsFunc([]string{"plans", "rules", "exclude"}, func(field string) bool { return strings.HasPrefix(err.Error(), field) }) {
 		return &inGo{err}
 	}
@@ -132,7 +132,7 @@ func isRedis(store string) bool {
 }
 
 func (a *Limiter) open(cfg *Config) error {
-	ac := admission.Config{Rules: a.rules, OnError: cfg.OnError, Log: a.log, Deadline: cfg.Deadline}
+	ac := admission.Config{Rules: a.rules, OnError: admission.OnError(cfg.OnError), Log: a.log, Deadline: cfg.Deadline}
 	local, err := memory.New(memory.Config{})
 	if err != nil {
 		return err
@@ -199,9 +199,13 @@ func (a *Limiter) openRedis(cfg *Config) (admission.Repository, error) {
 }
 
 func (a *Limiter) assemble(cfg *Config) (err error) {
+	var deny func(http.ResponseWriter, *http.Request, admission.Denial)
+	if cfg.Deny != nil {
+		deny = func(w http.ResponseWriter, r *http.Request, d admission.Denial) { cfg.Deny(w, r, denialOf(&d)) }
+	}
 	a.wrap, err = admission.Middleware(admission.MiddlewareConfig{
-		Admitter: a.admitter, Bypass: cfg.Bypass, Exempt: cfg.Exempt, Headers: cfg.Headers, Shadow: cfg.Shadow, Deny: cfg.Deny,
-		OnDenied: a.tell, Log: a.log,
+		Admitter: a.admitter, Bypass: cfg.Bypass, Exempt: cfg.Exempt, Headers: admission.Headers(cfg.Headers), Shadow: cfg.Shadow,
+		Deny: deny, OnDenied: a.tell, Log: a.log,
 	})
 	if err != nil || cfg.AdminToken == "" {
 		return err
@@ -218,7 +222,8 @@ func (a *Limiter) assemble(cfg *Config) (err error) {
 // Allow charges tokens to key under plans, all or none, and returns the decision. Zero tokens charge nothing. A denial
 // is no error.
 func (a *Limiter) Allow(ctx context.Context, key string, plans []string, tokens int64) (Result, error) {
-	return a.admitter.Allow(ctx, key, plans, tokens)
+	res, err := a.admitter.Allow(ctx, key, plans, tokens)
+	return resultOf(&res), err
 }
 
 // Remove deletes the counts of key under all plans, in every store. The key is the one given to [Limiter.Allow], or
@@ -234,7 +239,10 @@ func (a *Limiter) RemoveWhere(ctx context.Context, match func(key string) bool) 
 }
 
 // Statistics returns what was decided so far.
-func (a *Limiter) Statistics() Statistics { return a.admitter.Statistics() }
+func (a *Limiter) Statistics() Statistics {
+	s := a.admitter.Statistics()
+	return statisticsOf(&s)
+}
 
 // Handler applies the limits in front of next. The ResponseWriter that next gets is the server's own, so Flush, Hijack
 // and the like work.
@@ -243,7 +251,7 @@ func (a *Limiter) Handler(next http.Handler) http.Handler { return a.wrap(next) 
 // denied is a denial as an event of the hub. Its error is nil; otherwise programs that print events would print it.
 type denied struct {
 	resilience.RateLimitedEvent
-	admission.Denial
+	Denial
 }
 
 // Subscribe calls fn with every denial, and with each that a Shadow rule would have made. It is for traces, counters
@@ -261,7 +269,8 @@ func (a *Limiter) Subscribe(fn func(Denial)) (off func()) {
 func (a *Limiter) Dropped() uint64 { return a.hub.Dropped() }
 
 // tell calls the program's hook with a denial, in the goroutine of the request, and passes the denial to the hub.
-func (a *Limiter) tell(d Denial) {
+func (a *Limiter) tell(inner admission.Denial) {
+	d := denialOf(&inner)
 	if a.onDenied != nil {
 		a.onDenied(d)
 	}
@@ -274,15 +283,15 @@ func (a *Limiter) tell(d Denial) {
 // [*DeniedError] at once. It limits work that is no HTTP request, such as sending a mail. Its denials are reported like
 // those of requests, with no rule, method or path.
 func (a *Limiter) Guard(ctx context.Context, key string, plans []string, tokens int64, fn func(context.Context) error) error {
-	res, err := a.Allow(ctx, key, plans, tokens)
+	res, err := a.admitter.Allow(ctx, key, plans, tokens)
 	switch {
 	case err != nil:
 		return err
 	case !res.Allowed:
-		record := Denial{RateLimited: true, Status: res.Status(), Key: key, Result: res}
+		record := admission.Denial{RateLimited: true, Status: res.Status(), Key: key, Result: res}
 		a.tell(record)
 		a.calls.Denied(ctx, a.log, clock.System(), "call", record)
-		return &DeniedError{Result: res}
+		return &DeniedError{resultOf(&res)}
 	}
 	a.calls.Allowed(ctx, a.log, clock.System(), "call", "")
 	return fn(ctx)

@@ -39,8 +39,8 @@ func TestAdmitTells(t *testing.T) {
 	require.Equal(t, []int{404, 429, 404}, []int{ask("/a", ""), ask("/a", ""), ask("/a", "monitor")})
 	require.Equal(t, []int{404, 404}, []int{ask("/look/x", ""), ask("/look/x", "")})
 	require.Len(t, denied, 2)
-	require.Equal(t, "LIMITED", string(denied[0].Result.Reason))
-	require.Equal(t, "SHADOW", string(denied[1].Result.Reason))
+	require.Equal(t, "LIMITED", denied[0].Result.Reason)
+	require.Equal(t, "SHADOW", denied[1].Result.Reason)
 	s := a.Statistics()
 	require.Equal(t, []admit.RuleStatistics{
 		{Rule: "looks", Allowed: 1, Shadowed: 1}, {Rule: "all", Allowed: 1, Denied: 1},

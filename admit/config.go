@@ -9,76 +9,135 @@ import (
 	"github.com/treadlight/crawl/internal/admission"
 )
 
-// Plan is a limit: how many requests at once, and how many in the long run. Its fields are Name, 1 to 64 letters, digits,
-// '.', '_' and '-', required; Kind, "token-bucket", "fixed-window" or "sliding-window", of which the first is the default;
-// Capacity, what a bucket holds or a window admits, 1 to 1<<40; TokensPerSecond, the refill rate of a bucket, 1e-9 to
-// 1e9, zero for a window; and Window, its length in whole microseconds, 1ms to 366 days, zero for a bucket.
-type Plan = admission.Plan
+// Plan is a limit: how many requests at once, and how many in the long run.
+type Plan struct {
+	// Name identifies the plan: 1 to 64 letters, digits, '.', '_' and '-'. Required.
+	Name string
+	// Kind is "token-bucket", "fixed-window" or "sliding-window". Empty means token-bucket.
+	Kind string
+	// Capacity is how many tokens a bucket holds or a window admits: 1 to 1<<40.
+	Capacity int64
+	// TokensPerSecond is the refill rate of a bucket: 1e-9 to 1e9. Zero for a window.
+	TokensPerSecond float64
+	// Window is the length of a window, in whole microseconds: 1ms to 366 days. Zero for a bucket.
+	Window time.Duration
+}
 
-// Rule says which requests are limited by which plans, and by which key they are counted. The first rule that matches a
-// request decides. A request that no rule matches is admitted. Its fields are
-//
-//   - Name, in the form of a plan's name. Required.
-//   - Path, a pattern: "*" matches a segment or a part of one, "**" any number of segments, also none. A rule matches if
-//     its pattern matches one of the ways in which a handler may read the path. Required.
-//   - Methods, in capitals; "GET" includes HEAD. Nil means all.
-//   - Key, what is counted: "ip", "user", "route", "global", "header:NAME", one of Config.Keys, or several of them joined
-//     by "+". Empty means "ip". A counted key is a text, used by [Limiter.Remove] and in [Denial]: "ip:192.0.2.1",
-//     "ip:2001:db8:1:2::/64", "user:anna", "route:GET /pages", "global", "header:X-Api-Key:VALUE", or "key:NAME:VALUE" for
-//     one of Keys. Several are "all:" and each of them after its length, such as "all:9:user:anna12:ip:192.0.2.1".
-//   - Plans, the names of the plans that are charged, all or none. Rules that name the same plan share its counts. It may
-//     be nil only if Concurrency is set.
-//   - Cost, how many tokens a request costs; zero means 1. CostBy, the name of a function in Config.Costs that returns it;
-//     empty means Cost.
-//   - Concurrency, how many requests of one key may be under way in this process, from their admission until their
-//     handler returns: up to 1<<24. Zero means any number.
-//   - Wait, how long a request may wait to be admitted, up to an hour. At most 128 requests of a key wait, and they are
-//     admitted in order. Zero means that none waits.
-//   - Shadow, which counts and reports what the rule would deny, and denies nothing.
-//   - OnError, "open" or "closed". Empty means Config.OnError.
-type Rule = admission.Rule
+// Rule says which requests are limited by which plans, and by which key they are counted. The first rule that
+// matches a request decides. A request that no rule matches is admitted.
+type Rule struct {
+	// Name identifies the rule, in the form of a plan's name. Required.
+	Name string
+	// Path is a pattern: "*" matches a segment or a part of one, "**" any number of segments, also none. A rule matches
+	// if its pattern matches one of the ways in which a handler may read the path. Required.
+	Path string
+	// Methods are in capitals; "GET" includes HEAD. Nil means all.
+	Methods []string
+	// Key names what is counted: "ip", "user", "route", "global", "header:NAME", one of Config.Keys, or several of
+	// them joined by "+". Empty means "ip".
+	//
+	// A counted key is a text, used by [Limiter.Remove] and in [Denial.Key]: "ip:192.0.2.1", "ip:2001:db8:1:2::/64",
+	// "user:anna", "route:GET /pages", "global", "header:X-Api-Key:VALUE", or "key:NAME:VALUE" for one of Keys. Several
+	// are "all:" and each of them after its length, such as "all:9:user:anna12:ip:192.0.2.1".
+	Key string
+	// Plans are the names of the plans that are charged, all or none. Rules that name the same plan share its counts.
+	// It may be nil only if Concurrency is set.
+	Plans []string
+	// Cost is how many tokens a request costs. Zero means 1.
+	Cost int64
+	// CostBy is the name of a function in Config.Costs that returns the cost. Empty means Cost.
+	CostBy string
+	// Concurrency is how many requests of one key may be under way in this process, from their admission until their
+	// handler returns: up to 1<<24. Zero means any number.
+	Concurrency int64
+	// Wait is how long a request may wait to be admitted, up to an hour. At most 128 requests of a key wait, and they
+	// are admitted in order. Zero means that none waits.
+	Wait time.Duration
+	// Shadow counts and reports what the rule would deny, and denies nothing.
+	Shadow bool
+	// OnError is "open" or "closed"; see Config.OnError. Empty means the value of that.
+	OnError string
+}
 
-// Result is a decision: Allowed; the Limit in tokens of the Plan that decided, the one with the least left, and how many
-// whole tokens are Remaining; Wait, how long until the same request would be allowed if no other came, zero if it is
-// allowed, the largest Duration if time alone does not help; and Reset, until all that was used is available again. Limit
-// is zero and Plan empty if no plan was asked.
-//
-// Reason is empty if there were enough tokens; otherwise LIMITED, TOO_LARGE (more than the plan can hold), CONCURRENCY
-// (too many at a time), SHADOW (would have been denied), or, while the store cannot be reached, FALLBACK, FAIL_OPEN,
-// FAIL_CLOSED or TIMEOUT.
-type Result = admission.Result
+// Result is a decision.
+type Result struct {
+	Allowed   bool  `json:"allowed"`   // false if the request is over a limit
+	Limit     int64 `json:"limit"`     // capacity of the plan in tokens; zero if no plan was asked
+	Remaining int64 `json:"remaining"` // whole tokens left right after the decision, 0 to Limit
+	// Wait is how long until the same request would be allowed if no other came. Zero if it is allowed; the largest
+	// Duration if time alone does not help.
+	Wait  time.Duration `json:"wait_ns"`
+	Reset time.Duration `json:"reset_ns"`       // until all that was used is available again; zero if it is now
+	Plan  string        `json:"plan,omitempty"` // the plan that decided, with the least left; empty for none
+	// Reason is empty if there were enough tokens; otherwise LIMITED, TOO_LARGE (more than the plan can hold),
+	// CONCURRENCY (too many at a time), SHADOW (would have been denied), or, while the store cannot be reached,
+	// FALLBACK, FAIL_OPEN, FAIL_CLOSED or TIMEOUT.
+	Reason string `json:"reason,omitempty"`
+}
 
-// Denial is the record of a denied request, or of one that a Shadow rule would have denied: then RateLimited is false and
-// Shadow true. Rule is the name of the rule, empty for [Limiter.Guard]; Status that of the answer, 429, or 503 if the store
-// is the reason; Method and Path those of the request, the path decoded; Result the decision. Key is what was counted, as
-// [Rule] writes it: it may be secret or personal, so it is in no JSON and no log.
-type Denial = admission.Denial
+// Statistics counts decisions since the start.
+type Statistics struct {
+	Allowed      uint64 `json:"allowed"`       // admitted
+	Denied       uint64 `json:"denied"`        // denied
+	Failures     uint64 `json:"failures"`      // calls of the store that failed
+	Fallbacks    uint64 `json:"fallbacks"`     // decided by this process because the store could not be reached
+	Timeouts     uint64 `json:"timeouts"`      // denied because the store answered too late; it may have charged them
+	FailedOpen   uint64 `json:"failed_open"`   // admitted because the store could not be reached
+	FailedClosed uint64 `json:"failed_closed"` // denied because the store could not be reached
+	Exempt       uint64 `json:"exempt"`        // requests that a rule matches, admitted by Exempt or Bypass
+	Down         bool   `json:"down"`          // the store, or a part of it, cannot be reached
+	// Rules are the present rules in order, with what each decided about requests.
+	Rules []RuleStatistics `json:"rules,omitempty"`
+}
+
+// RuleStatistics counts what a rule decided about requests, since the start or since a rule of that name exists.
+// Requests that an earlier rule decided are not counted. If handlers may read a path in two ways, two rules may decide
+// about a request, and both count it.
+type RuleStatistics struct {
+	Rule     string `json:"rule"`     // its name
+	Allowed  uint64 `json:"allowed"`  // requests admitted
+	Denied   uint64 `json:"denied"`   // requests denied
+	Shadowed uint64 `json:"shadowed"` // requests admitted by a Shadow rule that would have been denied
+}
+
+// Denial is the record of a denied request, or of one that a Shadow rule would have denied.
+type Denial struct {
+	RateLimited bool   `json:"rateLimited"`      // true if it was denied, false if a Shadow rule would have denied it
+	Rule        string `json:"rule"`             // name of the rule; empty for [Limiter.Guard]
+	Shadow      bool   `json:"shadow,omitempty"` // it would have been denied
+	Status      int    `json:"status"`           // of the answer: 429, or 503 if the store is the reason
+	Method      string `json:"method"`           // of the request
+	Path        string `json:"path"`             // as it was sent, decoded
+	Key         string `json:"-"`                // what was counted, as [Rule] writes it; it may be secret or personal, so it is never in JSON or logs
+	Result      Result `json:"result"`           // the decision
+}
+
+// LogValue is the record without the key.
+func (d Denial) LogValue() slog.Value {
+	return slog.GroupValue(
+		slog.Bool("rateLimited", d.RateLimited), slog.String("rule", d.Rule), slog.Bool("shadow", d.Shadow),
+		slog.Int("status", d.Status), slog.String("method", d.Method), slog.String("path", d.Path),
+		slog.String("plan", d.Result.Plan), slog.String("reason", d.Result.Reason), slog.Duration("wait", d.Result.Wait),
+	)
+}
 
 // ErrDenied is wrapped by the errors of denied calls.
 var ErrDenied = admission.ErrDenied
 
-// DeniedError is the error of [Limiter.Guard] for a call that is over its limit. The Wait of its Result says when to try
-// again. It is [ErrDenied].
-type DeniedError = admission.DeniedError
+// DeniedError is the error of [Limiter.Guard] for a call that is over its limit. It is [ErrDenied].
+type DeniedError struct {
+	Result Result // Wait says when to try again
+}
 
-// Statistics counts decisions since the start: Allowed and Denied; Failures, calls of the store that failed; Fallbacks,
-// decided by this process because the store could not be reached; Timeouts, denied because the store answered too late,
-// so that it may have charged them; FailedOpen and FailedClosed, admitted and denied because the store could not be
-// reached; and Exempt, requests that a rule matches, admitted by Exempt or Bypass. Down says that the store, or a part of
-// it, cannot be reached. Rules are the present rules in order, with what each decided.
-type Statistics = admission.Statistics
+// Error says which plan denied, why, and for how long.
+func (e *DeniedError) Error() string {
+	r := &e.Result
+	inner := admission.DeniedError{Result: admission.Result{Plan: r.Plan, Reason: admission.Reason(r.Reason), Wait: r.Wait}}
+	return inner.Error()
+}
 
-// RuleStatistics counts the requests that a Rule, by its name, has Allowed, Denied, and Shadowed, which means admitted
-// although they would have been denied, since the start or since a rule of that name exists. Requests that an earlier
-// rule decided are not counted. If handlers may read a path in two ways, two rules may decide about a request, and both
-// count it.
-type RuleStatistics = admission.RuleStatistics
-
-// OnError is what happens while the store cannot be reached: "open" or "closed".
-type OnError = admission.OnError
-
-// Headers is which headers tell clients what is left: "both", "legacy", "ietf", "epoch" or "none"; see [Config].
-type Headers = admission.Headers
+// Is reports whether target is ErrDenied.
+func (e *DeniedError) Is(target error) bool { return target == ErrDenied }
 
 // Config configures a [Limiter]. The zero Config has the rules of an API with accounts, keeps its counts in memory, and
 // denies with status 429.
@@ -119,7 +178,7 @@ type Config struct {
 	// OnError is what happens to requests while the Store cannot be reached: with "open" this process admits its part
 	// of each limit, with "closed" it answers 503 with a Retry-After and the reason FAIL_CLOSED. A rule may have its
 	// own. Empty means open.
-	OnError OnError
+	OnError string
 
 	// Trusted are the proxies whose X-Forwarded-For and X-Real-IP are believed. Nil means none: the address of the
 	// connection counts.
@@ -143,7 +202,7 @@ type Config struct {
 	// Headers is which headers tell clients what is left: "both", "legacy" (X-RateLimit-Limit, -Remaining, -Reset in
 	// seconds from now, and -Policy such as "100;w=60"), "ietf" (RateLimit and RateLimit-Policy), "epoch" (both, but
 	// X-RateLimit-Reset is the Unix time), or "none". Retry-After is always sent. Empty means both.
-	Headers Headers
+	Headers string
 	// Shadow counts and reports what would be denied by any rule, and denies nothing.
 	Shadow bool
 	// Deny, if set, writes the answer of a denial, with the Denial's Status. Nil writes a problem document (RFC 9457).

@@ -93,13 +93,13 @@ func checkObedient(t *testing.T, used, refused float64) {
 // TestClientUsesWhatAdmitGrants has our own client ask a service with our own limits: it gets
 // what they grant, and is hardly ever refused.
 func TestClientUsesWhatAdmitGrants(t *testing.T) {
-	for _, headers := range []admit.Headers{"both", "legacy"} {
+	for _, headers := range []string{"both", "legacy"} {
 		for _, kind := range admission.Kinds() {
 			for _, tc := range perWindow {
 				t.Run(fmt.Sprintf("%s, %d per %v, %s", kind, tc.permits, tc.window, headers), bubble(func(t *testing.T) {
 					plan := admit.Plan{Name: "p", Capacity: tc.permits, TokensPerSecond: float64(tc.permits) / tc.window.Seconds()}
 					if kind != admission.KindTokenBucket {
-						plan = admit.Plan{Name: "p", Kind: kind, Capacity: tc.permits, Window: tc.window}
+						plan = admit.Plan{Name: "p", Kind: string(kind), Capacity: tc.permits, Window: tc.window}
 					}
 					a := admitting(t, admit.Config{
 						Plans: []admit.Plan{plan}, Headers: headers,
