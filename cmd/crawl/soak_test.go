@@ -105,8 +105,10 @@ func TestSoak(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, port.Close())
 	var log strings.Builder
-	crawl := exec.Command("crawl", append([]string{"-q", "--max-rate", "1", "--max-time", soak.String(), "--state", path("state"), "--listen", port.Addr().String(),
-		"-o", path("out.jsonl")}, seeds...)...)
+	crawl := exec.Command("crawl", append([]string{
+		"-q", "--max-rate", "1", "--max-time", soak.String(), "--state", path("state"), "--listen", port.Addr().String(),
+		"-o", path("out.jsonl"),
+	}, seeds...)...)
 	crawl.Stderr = &log
 	require.NoError(t, crawl.Start())
 	t.Cleanup(func() { _ = crawl.Process.Kill() })

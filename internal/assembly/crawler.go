@@ -438,7 +438,7 @@ func (c *Crawler) crawl(ctx context.Context, seeds iter.Seq[request.Seed]) error
 		case c.fleet != nil && !c.fleet.Unanswered(): // the answer is the same for all processes
 		// An earlier run had a response, or there is nothing to request.
 		case kept != nil && (kept.pages > 0 || kept.resumed && kept.store.Left().Queued == 0):
-		case given == 0:
+		case given == 0 && (kept == nil || kept.Round() == 1): // later rounds have their seeds from the first
 			return fmt.Errorf("%w: none was given", ErrSeed)
 		default:
 			if why := c.pipe.Trouble(); why != nil {

@@ -388,7 +388,7 @@ func (j *Job) explain(err error, final *pipeline.Snapshot) error {
 	switch unreachable := errors.Is(err, assembly.ErrUnreachable); {
 	case j.in.failed != nil && (err == nil || unreachable || errors.Is(err, assembly.ErrSeed)):
 		return cli.IO(j.in.failed)
-	case errors.Is(err, assembly.ErrSeed) && len(j.Seeds)+j.in.good == 0:
+	case !unreachable && errors.Is(err, assembly.ErrSeed) && len(j.Seeds)+j.in.good == 0:
 		return cli.Usagef("no usable seed in %s: write one URL per line", j.in.name())
 	case unreachable:
 		if len(j.out.seen) > 0 { // the failures appended below name the causes

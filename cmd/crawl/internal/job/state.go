@@ -151,7 +151,12 @@ func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, 
 	j.moreSeeds = source == "flag" || source == "file"
 	j.keptListen = loaded.Origins["listen.addr"].Source == "state"
 	if queued, pages := j.state.Left(); j.state.Done() && !j.moreSeeds {
-		j.log.Info("the crawl is complete: nothing is left to do", slog.String("state", dir), slog.Int64("pages", pages), slog.Int64("queued", queued))
+		left := []any{slog.String("state", dir), slog.Int64("pages", pages), slog.Int64("queued", queued)}
+		if j.state.Obtained() {
+			j.log.Info("the crawl is complete: nothing is left to do", left...)
+		} else {
+			j.log.Info("the crawl is complete and obtained nothing: 'crawl again' asks for its pages once more", left...)
+		}
 		err := j.settle()
 		if pages > 0 && !j.state.Obtained() {
 			err = errors.Join(err, cli.ErrNothing)

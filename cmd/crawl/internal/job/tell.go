@@ -240,7 +240,8 @@ func (j *Job) goOn(end pipeline.End, reason string) string {
 	switch {
 	case enoughPages(end, reason):
 		most, _ := strconv.Atoi(strings.Fields(reason)[1])
-		command += fmt.Sprintf(" --max-pages %d", 2*most)
+		_, had := j.state.Left() // of all runs, which --max-pages counts
+		command += fmt.Sprintf(" --max-pages %d", 2*max(int64(most), had))
 	case allBlocked(reason):
 		command += " --listen " + cli.ShellWord(cmp.Or(j.Settings.Listen.Addr, freePort))
 	}

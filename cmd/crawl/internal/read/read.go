@@ -104,6 +104,9 @@ func (cfg *Config) read(ctx context.Context, at string) (p *page, err error) {
 		return nil, cli.Usage(err)
 	}
 	err = job.Supervise(ctx, cfg.Term, slog.New(slog.DiscardHandler), 0, c, func(ctx context.Context) error { return c.Run(ctx, at) })
+	if errors.Is(err, crawl.ErrUnreachable) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, cli.IO(err)
 	}
