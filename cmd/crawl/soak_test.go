@@ -41,11 +41,20 @@ hosts:
 // sampled is what one look at a process found.
 type sampled struct{ memory, goroutines, files float64 }
 
-// look returns the resident memory of a process in MB, its goroutines and its open files.
-func look(t *testing.T, pid int, metrics string) (s sampled) {
+// look returns the resident memory of a process in MB, its goroutines and its open files; false if the process does not
+// listen yet or any more.
+func look(t *testing.T, pid int, metrics string) (s sampled, listens bool) {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	require.NoError(t, err)
+	files, failed := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil || failed != nil {
+		return s, false
+	}
+	resp, err := http.Get(metrics) // last, so that the process lived when it was looked at
+	if err != nil {
+		return s, false
+	}
+	defer resp.Body.Close()
 	number := func(pattern, text string) float64 {
 		m := regexp.MustCompile(pattern).FindStringSubmatch(text)
 		require.NotNil(t, m, "%s in %s", pattern, text)
@@ -53,16 +62,11 @@ func look(t *testing.T, pid int, metrics string) (s sampled) {
 		require.NoError(t, err)
 		return n
 	}
-	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	require.NoError(t, err)
-	resp, err := http.Get(metrics)
-	require.NoError(t, err)
-	defer resp.Body.Close()
 	var text strings.Builder
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		text.WriteString(lines.Text() + "\n")
 	}
-	return sampled{number(`VmRSS:\s+(\d+) kB`, string(status)) / 1024, number(`(?m)^go_goroutines (\d+)`, text.String()), float64(len(files))}
+	return sampled{number(`VmRSS:\s+(\d+) kB`, string(status)) / 1024, number(`(?m)^go_goroutines (\d+)`, text.String()), float64(len(files))}, true
 }
 
 // mean of some samples.
@@ -122,7 +126,9 @@ func TestSoak(t *testing.T) {
 		case <-ended:
 			running = false
 		case <-every.C:
-			samples = append(samples, look(t, crawl.Process.Pid, "http://"+port.Addr().String()+"/metrics"))
+			if s, listens := look(t, crawl.Process.Pid, "http://"+port.Addr().String()+"/metrics"); listens {
+				samples = append(samples, s)
+			}
 		}
 	}
 	require.Equal(t, cli.CodeLimit, crawl.ProcessState.ExitCode(), log.String())
