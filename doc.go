@@ -35,8 +35,8 @@
 // The default strategy, steer, raises the rate of a host until the host refuses, measures what it admits, and stays
 // just below; [PolitenessOptions] names the other strategies. [Crawler.Snapshot] has, for each host, the reason of its
 // rate as a sentence. A [Politeness] is shared by several crawls, clients and a program's own requests, so that each
-// host has one state. [Client] is an http.Client with the same politeness. Package admit is for the other side: it limits the
-// requests that an http.Handler receives.
+// host has one state. [Client] is an http.Client with the same politeness. Package admit is for the other side: it
+// limits the requests that an http.Handler receives.
 //
 // # Crawls that can be resumed
 //
@@ -50,8 +50,8 @@
 // # What a program links
 //
 // This package links no database. A program that needs one imports a package of this module for its side effect, and
-// the error without the import names it: sqlite for a state, for PolitenessOptions.Remember and for counts of package admit in
-// a file; redis for a fleet and for counts of package admit in Redis; console for Listen; traces for Options.Traces; browser
-// for Options.Render; maintext for [Page.MainText] and [Page.Markdown]. The packages limit, resilience and transport
-// contain the limiters and policies that the crawler itself uses.
+// the error without the import names it: sqlite for a state, for PolitenessOptions.Remember and for counts of package
+// admit in a file; redis for a fleet and for counts of package admit in Redis; console for Listen; traces for
+// Options.Traces; browser for Options.Render; maintext for [Page.MainText] and [Page.Markdown]. The packages limit,
+// resilience and transport contain the limiters and policies that the crawler itself uses.
 package crawl

@@ -8,8 +8,8 @@
 //	…
 //	http.ListenAndServe(":8080", limits.Handler(service))
 //
-// A request is answered by the first rule that matches its method and path. The rule charges the plans it names, all or
-// none, and headers tell the client what is left. A denied request gets 429, a Retry-After and a problem document.
+// The first rule that matches the method and path of a request decides. It charges the plans that it names, all or none,
+// and headers tell the client what is left. A denied request gets 429, a Retry-After and a problem document.
 // [Limiter.Guard] limits work that is no request. [Limiter.Admin] changes plans and rules at run time.
 //
 // SQLite and Redis are linked with an import of github.com/treadlight/crawl/sqlite or /redis.
@@ -59,16 +59,16 @@ type Limiter struct {
 // With SQLite it starts a goroutine that cleans up once an hour; with Redis it begins to connect. Close ends both.
 func New(cfg Config) (*Limiter, error) {
 	if cfg.Processes < 0 {
-		return nil, fmt.Errorf("Config.Processes is %d: use 1 or more, or leave it out for 1", cfg.Processes)
+		return nil, fmt.Errorf("admit.Config.Processes is %d: use 1 or more, or leave it out for 1", cfg.Processes)
 	}
 	if cfg.Process < 0 || cfg.Process > max(1, cfg.Processes) {
-		return nil, fmt.Errorf("Config.Process is %d: use 1 to Processes, or leave it out", cfg.Process)
+		return nil, fmt.Errorf("admit.Config.Process is %d: use 1 to Processes, or leave it out", cfg.Process)
 	}
 	if cfg.Deadline < 0 {
-		return nil, fmt.Errorf("Config.Deadline is %v: use more than 0, or leave it out for %v", cfg.Deadline, admission.DefaultDeadline)
+		return nil, fmt.Errorf("admit.Config.Deadline is %v: use more than 0, or leave it out for %v", cfg.Deadline, admission.DefaultDeadline)
 	}
 	if cfg.Lease != 0 && !isRedis(cfg.Store) {
-		return nil, fmt.Errorf("Config.Lease is %v: leave it out, only Redis has leases", cfg.Lease)
+		return nil, fmt.Errorf("admit.Config.Lease is %v: leave it out, only Redis has leases", cfg.Lease)
 	}
 	a := &Limiter{file: cfg.File, stop: func() {}, log: cfg.Log, onDenied: cfg.OnDenied}
 	if a.log == nil {
@@ -82,7 +82,7 @@ func New(cfg Config) (*Limiter, error) {
 		err = a.assemble(&cfg)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Config: %w", errors.Join(err, a.Close()))
+		return nil, fmt.Errorf("admit.Config: %w", errors.Join(err, a.Close()))
 	}
 	return a, nil
 }
@@ -161,7 +161,7 @@ func (a *Limiter) open(cfg *Config) error {
 			ac.Process = rand.Int64N(int64(n))
 		}
 		if plans := a.rules.Plans(); cfg.Processes == 0 && len(plans) > 0 {
-			a.log.Warn("Config.Processes is not set and means 1: while the store is out of reach each process grants whole limits; set it to how many processes share the store",
+			a.log.Warn("admit.Config.Processes is not set and means 1: while the store is out of reach each process grants whole limits; set it to how many processes share the store",
 				slog.String("plan", plans[0].Name), slog.Int64("limit", plans[0].Capacity), slog.Int64("granted_by_four_processes", 4*plans[0].Capacity))
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/treadlight/crawl/admit"
 )
 
-// admit is the adapter: gin goes on with the request if the limits let it in.
+// limited is the adapter: gin goes on with the request if the limits let it in.
 func limited(a *admit.Limiter) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		in := false

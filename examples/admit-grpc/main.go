@@ -17,7 +17,7 @@ import (
 	"github.com/treadlight/crawl/admit"
 )
 
-// admit is the adapter: a call is let in, or fails with ResourceExhausted, which says when to come again.
+// limited is the adapter: a call is let in, or fails with ResourceExhausted, which says when to come again.
 func limited(a *admit.Limiter) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (answer any, err error) {
 		key := "nobody"
