@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -77,7 +78,16 @@ func TestAuditOfTheSite(t *testing.T) {
 // reader is a Chromium that reads the site.
 type reader struct {
 	ctx      context.Context
+	mu       sync.Mutex
 	problems []string // what the pages log, and what they ask for elsewhere
+}
+
+// fine fails the test for what the pages have logged until now.
+func (r *reader) fine(t *testing.T) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	require.Empty(t, r.problems)
 }
 
 func openReader(t *testing.T) *reader {
@@ -97,6 +107,8 @@ func openReader(t *testing.T) *reader {
 	r := &reader{ctx: ctx}
 	require.NoError(t, chromedp.Do(ctx))
 	require.NoError(t, chromedp.Listen(ctx, func(event any) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
 		switch e := event.(type) {
 		case *runtime.EventExceptionThrown:
 			r.problems = append(r.problems, e.ExceptionDetails.Text)
@@ -204,7 +216,7 @@ func TestSearchOfTheSite(t *testing.T) {
 		r.press(t, kb.Enter)
 		require.Eventually(t, func() bool { return evaluate[string](t, r, "location.href") == target }, patience, 20*time.Millisecond)
 	}
-	require.Empty(t, r.problems)
+	r.fine(t)
 }
 
 // Nothing of a page is out of reach of people who use a keyboard, a screen reader, a phone or another scheme of colours.
@@ -229,5 +241,5 @@ func TestSiteIsAccessible(t *testing.T) {
 			require.Empty(t, evaluate[[]string](t, r, axe.Violations), "%s, %s", page, v.name)
 		}
 	}
-	require.Empty(t, r.problems)
+	r.fine(t)
 }
