@@ -180,7 +180,7 @@ type AccessOptions struct {
 	// CookieFile: file cookies.txt of a browser to start with; turns cookies on. For example "cookies.txt".
 	CookieFile string `set:"access.cookie_file"`
 	// Proxy: proxy for all hosts, http://, https:// or socks5://, or env to use HTTP_PROXY and the like; the check of
-	// private addresses then covers only names that resolve on this machine. For example
+	// private addresses then covers only names that resolve on this machine; direct or empty = none. For example
 	// "http://proxy.example.com:3128".
 	Proxy string `set:"access.proxy"`
 	// Cert: PEM file of the client certificate, for servers that ask for one and that seeds name. For example

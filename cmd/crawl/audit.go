@@ -11,7 +11,6 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
-	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 )
 
@@ -44,8 +43,8 @@ func auditCommand(s cli.Streams) *cobra.Command {
 		if len(args) == 0 {
 			return cli.Usagef("audit needs a URL, such as crawl audit https://example.com/")
 		}
-		if err := assembly.Check(args...); err != nil {
-			return cli.Usage(err)
+		if err := cli.CheckSeeds(args); err != nil {
+			return err
 		}
 		// An audit visits the resources of pages too, and it follows nofollow links, since these can be broken as well.
 		settings.Given = slices.Insert(settings.Given, 0, config.FlagValue{Name: "resources", Value: "true"},

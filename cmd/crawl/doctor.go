@@ -9,7 +9,6 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/doctor"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
-	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 )
 
@@ -28,8 +27,8 @@ func doctorCommand(s cli.Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := assembly.Check(args...); err != nil {
-			return cli.Usage(err)
+		if err := cli.CheckSeeds(args); err != nil {
+			return err
 		}
 		cfg := doctor.Config{URLs: args, Settings: &loaded.Config, Term: cli.NewTerminal(s.Err, s.Env, loaded.Config.Log.Progress)}
 		config.ToProgram(&loaded.Config, &cfg.Options)

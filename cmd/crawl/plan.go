@@ -11,7 +11,6 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/cmd/crawl/internal/plan"
-	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 )
 
@@ -46,8 +45,8 @@ func planCommand(s cli.Streams) *cobra.Command {
 		if len(cfg.Seeds) == 0 {
 			return cli.Usagef("plan needs a URL, such as crawl plan https://example.com/")
 		}
-		if err := assembly.Check(cfg.Seeds...); err != nil {
-			return cli.Usage(err)
+		if err := cli.CheckSeeds(cfg.Seeds); err != nil {
+			return err
 		}
 		cfg.Args, cfg.Given, cfg.Options.Version = args, settings.Given, cli.Version()
 		config.ToProgram(&loaded.Config, &cfg.Options)

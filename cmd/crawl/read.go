@@ -9,7 +9,6 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/read"
-	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 )
 
@@ -29,8 +28,8 @@ func readCommand(s cli.Streams) *cobra.Command {
 		if len(args) == 0 {
 			return cli.Usagef("read needs a URL, such as crawl read https://example.com/")
 		}
-		if err := assembly.Check(args...); err != nil {
-			return cli.Usage(err)
+		if err := cli.CheckSeeds(args); err != nil {
+			return err
 		}
 		settings.Given = slices.Concat([]config.FlagValue{{Name: "set", Value: "sitemaps.enabled=false"}}, settings.Given,
 			[]config.FlagValue{{Name: "set", Value: "depth=0"}})

@@ -43,7 +43,7 @@ func identify(cfg *Config, clk clock.Clock, lookup func(string) (string, bool)) 
 	id.certificate = r.pair("access", a.Cert, a.Key)
 	id.roots = r.authorities(a.CAFile)
 	switch a.Proxy {
-	case "":
+	case "", config.ProxyDirect:
 	case config.ProxyEnv:
 		id.proxyFor = httpproxy.FromEnvironment().ProxyFunc()
 	default:

@@ -16,7 +16,7 @@ import (
 const (
 	// ProxyEnv means the proxy that the environment names.
 	ProxyEnv    = "env"
-	ProxyDirect = "direct" // no proxy, for the hosts of a rule
+	ProxyDirect = "direct" // no proxy
 )
 
 // errPrinted is the error for a redacted secret, which must not be read back as if it were the secret.
@@ -63,7 +63,7 @@ func expandable(s string) error {
 }
 
 func proxy(s string) error {
-	if s == ProxyEnv {
+	if s == ProxyEnv || s == ProxyDirect {
 		return nil
 	}
 	if access.Expands(s) {
@@ -80,10 +80,7 @@ func proxy(s string) error {
 }
 
 func hostProxy(s string) error {
-	switch s {
-	case ProxyDirect:
-		return nil
-	case ProxyEnv:
+	if s == ProxyEnv {
 		return errors.New("env is for access.proxy only; give a proxy, or direct for none")
 	}
 	return proxy(s)

@@ -179,7 +179,7 @@ var accessFields = []field{
 	},
 	{
 		path: "access.proxy", kind: kindText, arg: "url", flag: "proxy",
-		doc: "proxy for all hosts, http://, https:// or socks5://, or env to use HTTP_PROXY and the like; the check of private addresses then covers only names that resolve on this machine; empty = none", example: "http://proxy.example.com:3128", check: proxy, redact: redactProxy,
+		doc: "proxy for all hosts, http://, https:// or socks5://, or env to use HTTP_PROXY and the like; the check of private addresses then covers only names that resolve on this machine; direct or empty = none", example: "http://proxy.example.com:3128", check: proxy, redact: redactProxy,
 	},
 	{
 		path: "access.cert", kind: kindText, arg: "file", was: "cert",

@@ -16,6 +16,11 @@ const (
 	// keptMin is the least time for which the Fetcher's queues may let nothing pass before the crawl ends. Unlike hosts
 	// that refuse, the queues are our own, and a short time shows nothing.
 	keptMin = time.Minute
+	// newProxy is how long a proxy may fail through which no response has arrived: most likely, its setting is wrong.
+	newProxy = 5 * time.Second
+
+	// ProxyFails begins the reason of an [EndBlocked] if URLs are left because of a proxy.
+	ProxyFails = "the proxy fails"
 
 	askedToStop = "asked to stop"
 	beforeDone  = "the URL was done with"
@@ -254,14 +259,19 @@ func (d *discovery) keep(ev event, now time.Time) {
 			log.Debug("a request has found no place in a queue", why...)
 		}
 	}
-	limit := max(d.p.cfg.MaxBlocked, keptMin)
+	limit, fails := max(d.p.cfg.MaxBlocked, keptMin), "no request could be sent"
+	if d.p.cutOff(ev.err) {
+		if fails = ProxyFails; !d.p.heard.Load() {
+			limit = newProxy
+		}
+	}
 	if d.p.asking.Load() > 0 || now.Sub(d.keptSince) < limit {
 		return
 	}
 	if !d.stuck.Whole {
 		d.stuck = frontier.Idleness{
 			Blockage: frontier.Blockage{Whole: true}, Since: d.keptSince, Patience: limit,
-			Reason: fmt.Sprintf("no request could be sent for %v: %v", limit, ev.err),
+			Reason: fmt.Sprintf("%s for %v: %v", fails, limit, ev.err),
 		}
 		if d.testify(); !d.endAll() {
 			log.Warn("no request can be sent: the hosts of this process are for others to ask",

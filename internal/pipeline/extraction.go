@@ -399,10 +399,10 @@ func unsent(err error) bool {
 	return ok && e.Op == fetch.OpPolicy && e.Sends == 0
 }
 
-// cutOff reports whether a proxy fails after some response had arrived. Then the hosts behind it cannot be reached,
-// which is not their fault, and their URLs wait. If no response has arrived yet, the proxy was more likely configured
-// wrongly, and the user has to learn that at once.
+// cutOff reports whether a proxy fails. Then the hosts behind it cannot be reached, which is not their fault, and their
+// URLs wait. Only of a crawl without a state in which no response has arrived do they fail: there they cannot wait for
+// the user to mend what is most likely a wrong setting.
 func (p *Pipeline) cutOff(err error) bool {
 	e, ok := errors.AsType[*fetch.Error](err)
-	return ok && e.Class() == outcome.Proxy && p.heard.Load()
+	return ok && e.Class() == outcome.Proxy && (p.heard.Load() || p.cfg.State != nil)
 }

@@ -59,13 +59,13 @@ func TestSpacing(t *testing.T) {
 		why    Limit
 		rate   float64
 	}{
-		{"min delay against a burst", func(c *Config) { c.MinDelay = 3 * time.Second }, 0, 3 * time.Second, LimitRule, 1},
-		{"host rule", func(c *Config) { c.Hosts = []HostRule{{Match: host, MinDelay: 4 * time.Second}} }, 0, 4 * time.Second, LimitRule, 1},
+		{"min delay against a burst", func(c *Config) { c.MinDelay = 3 * time.Second }, 0, 3 * time.Second, LimitRule, 0.333333},
+		{"host rule", func(c *Config) { c.Hosts = []HostRule{{Match: host, MinDelay: 4 * time.Second}} }, 0, 4 * time.Second, LimitRule, 0.25},
 		{"crawl delay", nil, 5 * time.Second, 5 * time.Second, LimitCrawlDelay, 0.2},
 		{"crawl delay below the floor", nil, 50 * time.Second, 50 * time.Second, LimitCrawlDelay, 0.02},
 		{"crawl delay capped", func(c *Config) { c.MaxCrawlDelay = 7 * time.Second }, time.Hour, 7 * time.Second, LimitCrawlDelay, 0.142857},
 		{"crawl delay not capped", func(c *Config) { c.MaxCrawlDelay = -1 }, time.Hour, time.Hour, LimitCrawlDelay, 0.000277},
-		{"the larger of two", func(c *Config) { c.MinDelay = 9 * time.Second }, 5 * time.Second, 9 * time.Second, LimitRule, 0.2},
+		{"the larger of two", func(c *Config) { c.MinDelay = 9 * time.Second }, 5 * time.Second, 9 * time.Second, LimitRule, 0.111111},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, func(c *Config) {

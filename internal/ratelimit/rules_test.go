@@ -33,7 +33,7 @@ func TestHostRules(t *testing.T) {
 		{"example.com", 2},
 		{"notexample.com", 2},
 		{"port.test", 2},
-		{"port.test:8080", 1},
+		{"port.test:8080", 0.333333},
 		{"[::1]:9000", 2},
 	} {
 		require.EqualValues(t, tc.want, r.see(tc.domain).FillRate, "%+v", tc)

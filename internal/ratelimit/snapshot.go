@@ -174,8 +174,12 @@ func (l *AdaptiveRateLimiter) describe(s *state, domain string) DomainSnapshot {
 }
 
 func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot {
+	fill, ceiling := s.bucket.rate, s.ceilingLocked()
+	if gap := s.rules.minDelay; gap > 0 { // the bucket does not know of it
+		fill, ceiling = min(fill, rateEvery(gap)), min(ceiling, rateEvery(gap))
+	}
 	d := DomainSnapshot{
-		Domain: domain, FillRate: s.bucket.rate.rps(), CeilingRPS: s.ceilingLocked().rps(),
+		Domain: domain, FillRate: fill.rps(), CeilingRPS: ceiling.rps(),
 		Tokens:       float64(s.bucket.levelAt(now, s.capacityLocked())) / float64(token),
 		AvgLatencyMS: millis(s.tail.Mean()), P95LatencyMS: millis(s.tail.At(0.95)), LatencyTargetMS: float64(s.plan.target) / 1e3,
 		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.plan.state(now),

@@ -71,7 +71,7 @@ func Read(path string, lookup func(string) (string, bool)) (*Login, error) {
 	}
 	r := reader{l: &Login{Fields: map[string]string{}}, lookup: lookup}
 	if root.Kind != document.Map {
-		return nil, fmt.Errorf("%s is %s; write page, fields and success into it, see docs/how-to/login.md", path, root.Kind)
+		return nil, fmt.Errorf("%s is %s; write page, fields and success into it; crawl docs shows how", path, root.Kind)
 	}
 	for _, e := range root.Unique(func(_, again document.Entry) { r.fail(again.Key, again.Line, errors.New("is there twice")) }) {
 		r.entry(e)

@@ -110,7 +110,7 @@ func Run(ctx context.Context, cfg Config) error {
 	case a.interrupted:
 		return &cli.Error{Code: cli.CodeInterrupted}
 	case result.Failing > 0:
-		return &cli.Error{Code: cli.CodeFindings, Err: fmt.Errorf("%s that --fail-on names", cli.Plural(result.Failing, "finding"))}
+		return &cli.Error{Code: cli.CodeFindings, Err: fmt.Errorf("the audit fails: %s of --fail-on %s", cli.Plural(result.Failing, "finding"), strings.Join(a.FailOn, ","))}
 	}
 	return nil
 }

@@ -193,6 +193,10 @@ func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h := w.Header()
 	h.Set("Content-Security-Policy", dashboard.Policy)
+	if _, is := s[name+"/index.html"]; is {
+		http.Redirect(w, r, "/"+name+"/", http.StatusMovedPermanently)
+		return
+	}
 	if !ok {
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(http.StatusNotFound)

@@ -168,7 +168,7 @@ func TestServeHTTP(t *testing.T) {
 		require.Equal(t, media+"; charset=utf-8", w.Header().Get("Content-Type"), target)
 		require.Contains(t, w.Header().Get("Content-Security-Policy"), "default-src 'none'")
 	}
-	for _, target := range []string{"/none.html", "/how-to", "/../go.mod", "/assets/page.html", "/how-to/install.md"} {
+	for _, target := range []string{"/none.html", "/how", "/../go.mod", "/assets/page.html", "/how-to/install.md"} {
 		w := get(http.MethodGet, target)
 		require.Equal(t, http.StatusNotFound, w.Code, target)
 		require.Contains(t, w.Body.String(), `<a href="/tutorial/first-crawl.html">`, "%s: the navigation", target)
@@ -177,6 +177,7 @@ func TestServeHTTP(t *testing.T) {
 		require.Contains(t, w.Body.String(), `href="#main"`)
 	}
 	require.Contains(t, get(http.MethodGet, "/tutorial/").Body.String(), `<li><a href="../tutorial/first-crawl.html">`)
+	require.Equal(t, "/how-to/", get(http.MethodGet, "/how-to").Header().Get("Location"))
 	require.Equal(t, http.StatusNotFound, get(http.MethodPost, "/").Code)
 }
 

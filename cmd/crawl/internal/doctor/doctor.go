@@ -182,7 +182,7 @@ func proxy(setting string, lookup func(string) (string, bool)) Finding {
 		f.State, f.Text, f.Advice = Note, "--proxy env, but no variable names one", "set HTTPS_PROXY, or leave --proxy out"
 	case setting == config.ProxyEnv:
 		f.Text = "that of the variable " + named
-	case setting != "":
+	case setting != "" && setting != config.ProxyDirect:
 		f.Text = "that of the settings"
 		if u, err := url.Parse(setting); err == nil && u.Host != "" {
 			f.Text = u.Scheme + "://" + u.Host

@@ -161,7 +161,7 @@ func (v *visit) notes(p *crawl.Page, tell func(Finding)) {
 	for _, note := range plan.Notes(p) {
 		switch {
 		case note == plan.NoteLogin:
-			tell(Finding{"page", Note, "this page has a password form", "if it stands in place of the page that you want, --login FILE logs in first: docs/how-to/login.md"})
+			tell(Finding{"page", Note, "this page has a password form", "if it stands in place of the page that you want, --login FILE logs in first; its page in crawl docs says how"})
 		case note == plan.NoteScripts && !v.rendered:
 			tell(Finding{"page", Note, "this page is empty without JavaScript", "--render auto runs the scripts of such pages in a browser"})
 		}

@@ -42,7 +42,7 @@ in a CRAWL_* variable: see 'crawl config --reference'.`
 // jobs says in the short help what the less obvious commands are for.
 var jobs = map[string]string{
 	"audit": "(what is wrong with a site)", "mirror": "(a copy to read offline)", "plan": "(look first)", "read": "(pages as Markdown)",
-	"watch": "(what changes)", "doctor": "(what is missing)",
+	"watch": "(what changes)", "doctor": "(what is missing)", "docs": "(the manual)",
 }
 
 // briefFlag is a flag in the short help with its text, which is shorter than that of the full help. If the text is
@@ -68,7 +68,7 @@ func BriefFlags() []briefFlag {
 		{"contact", "URL or mail address for the operators of sites"},
 		{"header", "send a header, \"Name: value\""},
 		{"auth", "HOST=user:password that a browser would ask for"},
-		{"login", "log in by a form, as docs/how-to/login.md says"},
+		{"login", "log in by a form; its page in crawl docs says how"},
 		{"Output and messages", ""},
 		{"output", "write here: " + sink.EndingList(", ") + " or a DIR/"},
 		{"field", "take a value out of pages: NAME=css:SELECTOR"},
@@ -93,7 +93,7 @@ const firstWords = briefIntro + `Before a crawl:
   crawl doctor https://example.com/               what would keep it from its work
   crawl plan https://example.com/                 how large the site is, how long it takes
 
-All flags and commands: crawl --help. Two dozen jobs: docs/how-to/index.md
+All flags and commands: crawl --help. Two dozen jobs: crawl docs
 `
 
 // Columns returns the width of help for w: that of the terminal, but at least 40 and at most 100.
@@ -119,7 +119,7 @@ func Write(w io.Writer, cmd *cobra.Command, columns int) error {
 		names = append(names, strings.TrimSpace(c.Name()+" "+jobs[c.Name()]))
 	}
 	b.WriteString(strings.Join(cli.Wrap("Commands: "+strings.Join(names, ", "), columns-2), "\n  ") + "\n")
-	b.WriteString("More: crawl help COMMAND, crawl --help-all; two dozen jobs: docs/how-to/index.md\n")
+	b.WriteString("More: crawl help COMMAND, crawl --help-all; two dozen jobs: crawl docs\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -89,8 +89,8 @@ var ErrNoSeeds = errors.New("no seeds: name at least one URL, or a file of them 
 
 // Run crawls and reports. The error carries the exit code, also that of a crawl ended by a limit or a signal.
 func (j *Job) Run(ctx context.Context) error {
-	if err := assembly.Check(j.Seeds...); err != nil {
-		return cli.Usage(err)
+	if err := cli.CheckSeeds(j.Seeds); err != nil {
+		return err
 	}
 	// A closed pipe is then a write error, reported like any other. By default SIGPIPE ends the process without a
 	// message.
@@ -395,18 +395,25 @@ func (j *Job) explain(err error, final *pipeline.Snapshot) error {
 			err = assembly.ErrUnreachable
 		}
 		if j.out.via > 0 && j.out.via == len(j.out.seen) {
-			err = fmt.Errorf("%w: the proxy failed, and the site was not asked; look at --proxy and the variables HTTP_PROXY and HTTPS_PROXY", err)
+			err = fmt.Errorf("%w: the proxy failed, and the site was not asked; %s", err, mendProxy)
 		}
 		return fmt.Errorf("%w%s", err, j.out.failures())
 	case final.State == pipeline.EndUnruled:
 		return fmt.Errorf("%w; its pages are not asked for without it: try again later, or give --no-robots for a site of your own", err)
 	case errors.Is(err, assembly.ErrBlocked) && j.state != nil && allBlocked(final.Reason):
 		return fmt.Errorf("%w; to visit them: %s, and unblock them on the dashboard", err, j.goOn(final.State, final.Reason))
+	case errors.Is(err, assembly.ErrBlocked) && strings.HasPrefix(final.Reason, pipeline.ProxyFails):
+		if next := j.goOn(final.State, final.Reason); next != "" {
+			return fmt.Errorf("%w; %s, then go on with '%s'", err, mendProxy, next)
+		}
+		return fmt.Errorf("%w; %s", err, mendProxy)
 	case errors.Is(err, assembly.ErrBlocked):
 		return fmt.Errorf("%w; max_blocked says how long to wait for them", err)
 	}
 	return err
 }
+
+const mendProxy = "look at --proxy and the variables HTTP_PROXY and HTTPS_PROXY"
 
 // onFullDisk says what is to be said in front of the report if err is that of a full disk; the error behind it has the
 // details. next is the command that goes on.

@@ -200,7 +200,7 @@ func (r *Report) facts() (l facts) {
 	l.add(s.Rendered > 0, "rendered", "%s", cli.Plural(s.Rendered, "page"))
 	if s.Scripted > 0 && 20*s.Scripted >= s.Pages { // fewer than one page in twenty are not worth a line
 		l.add(true, "empty without scripts", "%s, as it seems", cli.Plural(s.Scripted, "page"))
-		l = append(l, fact{"to render them", "crawl --render auto " + cli.ShellWord(s.ScriptedURL), true})
+		l = append(l, fact{"to render them", "the same command with --render auto; one of them: " + s.ScriptedURL, true})
 	}
 	l.add(r.Unused != nil, "passwords never sent", "no request went to %s, as --auth names it", strings.Join(r.Unused, ", "))
 	l.add(s.Frontier.Hosts > 1, "hosts", "%s%s", cli.Count(s.Frontier.Hosts), circuits(&s.Limiter))

@@ -116,12 +116,13 @@ func keys(lines, other []string, at time.Time) []string {
 
 // Patterns of what does not count as a change if it follows from the time of a visit, or if it is new at every visit.
 var (
-	ages   = lazy.Regexp(`(?i)\b(?:just now|(?:\d+|an?|one|a few) (?:sec(?:ond)?|min(?:ute)?|hour|day|week|month|year)s? ago)\b`)
-	clocks = lazy.Regexp(`\b(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?: ?(?:UTC|GMT|Z|CES?T|[ECMP][SD]T)\b|[+-]\d{2}:?\d{2}\b)?`)
-	dates  = lazy.Regexp(`(?i)(?:\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? )?\b(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}(?:st|nd|rd|th)?\.? [a-z]{3,9}\.?,? \d{4}|[a-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4})(?:T|\b)`)
-	stamps = lazy.Regexp(`\b\d{10}(?:\d{3})?\b`)
-	nonces = lazy.Regexp(`\b[0-9A-Za-z_-]{16,}\b`)
-	number = lazy.Regexp(`\d+`)
+	ages    = lazy.Regexp(`(?i)\b(?:just now|(?:\d+|an?|one|a few) (?:sec(?:ond)?|min(?:ute)?|hour|day|week|month|year)s? ago)\b`)
+	clocks  = lazy.Regexp(`\b(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?: ?(?:UTC|GMT|Z|CES?T|[ECMP][SD]T)\b|[+-]\d{2}:?\d{2}\b)?`)
+	dates   = lazy.Regexp(`(?i)(?:\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? )?\b(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}(?:st|nd|rd|th)?\.? [a-z]{3,9}\.?,? \d{4}|[a-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4})(?:T|\b)`)
+	stamps  = lazy.Regexp(`\b\d{10}(?:\d{3})?\b`)
+	nonces  = lazy.Regexp(`\b[0-9A-Za-z_-]{16,}\b`)
+	letters = lazy.Regexp(`[a-z]{3,}`)
+	number  = lazy.Regexp(`\d+`)
 )
 
 // noise returns a line without what the time of its visit alone explains: dates within two days of it, times with its
@@ -170,10 +171,12 @@ func near(date string, at time.Time) bool {
 		numbers = append(numbers, n)
 	}
 	slices.Sort(numbers)
+	names := letters().FindAllString(strings.ReplaceAll(strings.ToLower(date), "sept", "sep"), -1)
 	for day := -2; day <= 2; day++ {
 		t := at.UTC().AddDate(0, 0, day)
 		want := []int{t.Day(), t.Year()}
-		if !strings.Contains(strings.ToLower(date), strings.ToLower(t.Format("Jan"))) { // the month is a number too
+		month := strings.ToLower(t.Format("January"))
+		if !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(month, name) }) { // the month is a number too
 			want = append(want, int(t.Month()))
 			slices.Sort(want)
 		}

@@ -40,6 +40,7 @@ func TestCompare(t *testing.T) {
 		{"a date to come", "Concert on 5 May 2026", "Concert on 6 May 2026", 1, 1},
 		{"a date that passed", "Closed since 2026-01-01", "Closed since 2026-01-02", 1, 1},
 		{"no date", "March 2 of 3", "March 2 of 4", 1, 1},
+		{"no month", "Smart 2, 2026", "Smart 3, 2026", 1, 1},
 
 		{"the time, with seconds", "Now: 08:15:33", "Now: 10:22:01", 0, 0},
 		{"of the visit, in another zone", "at 9:15 am", "at 11:21 am", 0, 0},
