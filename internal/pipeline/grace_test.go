@@ -19,6 +19,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/lab/racetest"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/record"
@@ -325,7 +326,11 @@ func randomHost(d *dice, bad float64, slow time.Duration, seeds []string, i int)
 
 // Random worlds: every URL reachable is recorded exactly once, and the crawl ends.
 func TestRandomWorlds(t *testing.T) {
-	for seed := range uint64(100) {
+	worlds := uint64(100)
+	if racetest.Sample(t) {
+		worlds = 25
+	}
+	for seed := range worlds {
 		t.Run(fmt.Sprint(seed), bubble(func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(seed, 1))
 			dice := &dice{rnd: rnd}
