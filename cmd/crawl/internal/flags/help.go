@@ -42,7 +42,7 @@ in a CRAWL_* variable: see 'crawl config --reference'.`
 // jobs says in the short help what the less obvious commands are for.
 var jobs = map[string]string{
 	"audit": "(what is wrong with a site)", "mirror": "(a copy to read offline)", "plan": "(look first)", "read": "(pages as Markdown)",
-	"watch": "(what changes)", "doctor": "(what is missing)", "docs": "(the manual)",
+	"watch": "(what changes)", "doctor": "(what is missing)",
 }
 
 // briefFlag is a flag in the short help with its text, which is shorter than that of the full help. If the text is
