@@ -43,7 +43,7 @@ func auditCommand(s cli.Streams) *cobra.Command {
 		if len(args) == 0 {
 			return cli.Usagef("audit needs a URL, such as crawl audit https://example.com/")
 		}
-		if err := cli.CheckSeeds(args); err != nil {
+		if err := flags.CheckSeeds(cmd.Root(), args); err != nil {
 			return err
 		}
 		// An audit visits the resources of pages too, and it follows nofollow links, since these can be broken as well.

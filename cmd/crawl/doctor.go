@@ -27,7 +27,7 @@ func doctorCommand(s cli.Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if err := cli.CheckSeeds(args); err != nil {
+		if err := flags.CheckSeeds(cmd.Root(), args); err != nil {
 			return err
 		}
 		cfg := doctor.Config{URLs: args, Settings: &loaded.Config, Term: cli.NewTerminal(s.Err, s.Env, loaded.Config.Log.Progress)}

@@ -45,7 +45,7 @@ func planCommand(s cli.Streams) *cobra.Command {
 		if len(cfg.Seeds) == 0 {
 			return cli.Usagef("plan needs a URL, such as crawl plan https://example.com/")
 		}
-		if err := cli.CheckSeeds(cfg.Seeds); err != nil {
+		if err := flags.CheckSeeds(cmd.Root(), cfg.Seeds); err != nil {
 			return err
 		}
 		cfg.Args, cfg.Given, cfg.Options.Version = args, settings.Given, cli.Version()

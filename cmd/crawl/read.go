@@ -28,7 +28,7 @@ func readCommand(s cli.Streams) *cobra.Command {
 		if len(args) == 0 {
 			return cli.Usagef("read needs a URL, such as crawl read https://example.com/")
 		}
-		if err := cli.CheckSeeds(args); err != nil {
+		if err := flags.CheckSeeds(cmd.Root(), args); err != nil {
 			return err
 		}
 		settings.Given = slices.Concat([]config.FlagValue{{Name: "set", Value: "sitemaps.enabled=false"}}, settings.Given,

@@ -7,7 +7,6 @@ import (
 	"os"
 	"regexp"
 
-	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
@@ -39,20 +38,6 @@ func FileKind(path string) string {
 	const peek = 64 << 10            // longer than the first line of nearly any record
 	head, _ := bufio.NewReaderSize(f, peek).Peek(peek)
 	return kindOf(head)
-}
-
-// CheckSeeds returns a usage error for each seed that is no URL a crawl can begin with. The name of a file could be one,
-// but not if the file is there and of a kind that FileKind knows.
-func CheckSeeds(seeds []string) error {
-	for _, s := range seeds {
-		if kind := FileKind(s); kind != "" {
-			return Usagef("%s is a file here, and no URL: %s", s, kind)
-		}
-	}
-	if err := assembly.Check(seeds...); err != nil {
-		return Usage(err)
-	}
-	return nil
 }
 
 func kindOf(head []byte) string {

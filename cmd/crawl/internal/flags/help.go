@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/document/spelling"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -302,16 +304,22 @@ func FlagError(cmd *cobra.Command, err error) error {
 // fileEndings are endings of files that a crawl reads or writes. Of these .md is a top-level domain, too.
 var fileEndings = []string{".jsonl", ".csv", ".warc", ".json", ".xml", ".md", ".txt"}
 
-// CheckSeeds returns an error for an argument that looks like a mistyped command, before it is taken for the name of a
-// host, and for one that looks like a file.
+// CheckSeeds returns a usage error for an argument that is no URL a crawl can begin with, and for one that would be taken
+// for the name of a host but is a file, or looks like one, or like a mistyped command.
 func CheckSeeds(cmd *cobra.Command, args []string) error {
 	for _, a := range args {
+		if info, err := os.Stat(a); err == nil && info.Mode().IsRegular() && cli.FileKind(a) != "" {
+			return cli.Usagef("%s is a file here, and no URL: %s", a, cli.FileKind(a))
+		}
 		if slices.Contains(fileEndings, path.Ext(a)) && !strings.ContainsAny(a, ":/?") && !strings.Contains(strings.TrimSuffix(a, path.Ext(a)), ".") {
 			return cli.Usagef("%s is no URL: an output goes to -o, and --input-file reads a file of seeds; a host of that name is https://%[1]s/", a)
 		}
 		if !strings.ContainsAny(a, ".:/") && a != "localhost" {
 			return cli.Usagef("%q is neither a URL nor a command%s", a, cmp.Or(cli.Meant(NearestCommand(cmd, a)), "; a URL is such as https://example.com/"))
 		}
+	}
+	if err := assembly.Check(args...); err != nil {
+		return cli.Usage(err)
 	}
 	return nil
 }

@@ -89,8 +89,8 @@ var ErrNoSeeds = errors.New("no seeds: name at least one URL, or a file of them 
 
 // Run crawls and reports. The error carries the exit code, also that of a crawl ended by a limit or a signal.
 func (j *Job) Run(ctx context.Context) error {
-	if err := cli.CheckSeeds(j.Seeds); err != nil {
-		return err
+	if err := assembly.Check(j.Seeds...); err != nil {
+		return cli.Usage(err)
 	}
 	// A closed pipe is then a write error, reported like any other. By default SIGPIPE ends the process without a
 	// message.
