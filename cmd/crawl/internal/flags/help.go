@@ -308,8 +308,10 @@ var fileEndings = []string{".jsonl", ".csv", ".warc", ".json", ".xml", ".md", ".
 // for the name of a host but is a file, or looks like one, or like a mistyped command.
 func CheckSeeds(cmd *cobra.Command, args []string) error {
 	for _, a := range args {
-		if info, err := os.Stat(a); err == nil && info.Mode().IsRegular() && cli.FileKind(a) != "" {
-			return cli.Usagef("%s is a file here, and no URL: %s", a, cli.FileKind(a))
+		if info, err := os.Stat(a); err == nil && info.Mode().IsRegular() { // reading from a pipe would wait
+			if kind := cli.FileKind(a); kind != "" {
+				return cli.Usagef("%s is a file here, and no URL: %s", a, kind)
+			}
 		}
 		if slices.Contains(fileEndings, path.Ext(a)) && !strings.ContainsAny(a, ":/?") && !strings.Contains(strings.TrimSuffix(a, path.Ext(a)), ".") {
 			return cli.Usagef("%s is no URL: an output goes to -o, and --input-file reads a file of seeds; a host of that name is https://%[1]s/", a)
