@@ -11,7 +11,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/treadlight/crawl"
@@ -43,80 +45,138 @@ type page struct {
 	broken bool // the response broke off, and this is its beginning
 }
 
-// Run reads and prints all pages. It reports pages that could not be read, that have no text or whose response broke
-// off, and returns an error for the first of them.
+// reading is a run. Pages are printed in the order of the command line, in whatever order they come.
+type reading struct {
+	*Config
+	mu      sync.Mutex
+	results []result // of the URLs, by their place on the command line
+	settled int      // results that are printed, or whose error is told
+	err     error    // of the first page that was not read, or only in part
+	broken  error    // a page could not be printed
+}
+
+// result is what became of a URL. It is zero until its response came, or that of what it leads to.
+type result struct {
+	page  *page
+	err   error  // why there is no page
+	leads string // where a redirect leads to
+}
+
+// atKey is the key in the metadata of a request of its URL's place on the command line.
+const atKey = "at"
+
+// Run reads and prints all pages, with one crawl. It reports pages that could not be read, that have no text or whose
+// response broke off, and returns an error for the first of them.
 func Run(ctx context.Context, cfg Config) error {
 	if cfg.Tokens != 0 && cfg.Tokens < chunk.MinTokens {
 		return cli.Usagef("--chunk %d: chunks have at least %d tokens; %d is usual", cfg.Tokens, chunk.MinTokens, chunk.DefaultTokens)
 	}
-	var failed error
-	for i, at := range cfg.URLs {
-		p, err := cfg.read(ctx, at)
-		if err == nil {
-			err = cfg.print(p, i > 0)
-			if err == nil && p.broken {
-				failed = cmp.Or[error](failed, &cli.Error{Code: cli.CodeLimit, Err: fmt.Errorf("%s was read in part", at)})
-			}
-		}
-		var broken *cli.Error
-		switch {
-		case errors.As(err, &broken):
-			return err
-		case err != nil:
-			cli.Say(cfg.Term, "%s: %v\n", at, err)
-			failed = cmp.Or[error](failed, &cli.Error{Code: cli.CodeOf(cli.ErrNothing), Err: fmt.Errorf("%s was not read", at)})
-		}
-	}
-	return failed
-}
-
-// read requests one page and follows its redirects.
-func (cfg *Config) read(ctx context.Context, at string) (p *page, err error) {
+	r := &reading{Config: &cfg, results: make([]result, len(cfg.URLs))}
 	o := cfg.Options
-	failure := errors.New("it was not asked for")
-	o.OnPage = func(_ context.Context, found *crawl.Page) error {
-		var e *crawl.PageError
-		partly := errors.As(found.Err, &e) && found.Truncated && len(found.Body) > 0
-		tooLarge := partly && e.Class == "too_large"
-		switch {
-		case found.Kind != "page":
-		case found.Err != nil && !partly:
-			failure = found.Err
-		case found.RedirectTo != "":
-			failure = fmt.Errorf("it leads to %s, which was not asked for", found.RedirectTo)
-		case found.Status/100 != 2:
-			failure = fmt.Errorf("status %d", found.Status)
-		default:
-			switch {
-			case tooLarge:
-				cli.Say(cfg.Term, "%s: only the beginning is read: a body may have fetch.max_body bytes\n", at)
-			case partly:
-				cli.Say(cfg.Term, "%s: only the beginning is read: the response broke off (%v); try again later for the rest\n", at, found.Err)
-			}
-			if p, failure = cfg.take(found); p != nil {
-				p.broken = partly && !tooLarge
-			}
-		}
-		return nil
-	}
+	o.OnPage = r.take
 	c, err := crawl.New(o)
 	if err != nil {
-		return nil, cli.Usage(err)
+		return cli.Usage(err)
 	}
-	err = job.Supervise(ctx, cfg.Term, slog.New(slog.DiscardHandler), 0, c, func(ctx context.Context) error { return c.Run(ctx, at) })
-	if errors.Is(err, crawl.ErrUnreachable) {
-		return nil, err
+	for i, at := range cfg.URLs {
+		place := strconv.Itoa(i)
+		if err := c.AddSeed(at, crawl.WithMeta(atKey, place), crawl.WithAgain(place)); err != nil {
+			return errors.Join(cli.Usage(err), c.Close())
+		}
 	}
-	if err != nil {
-		return nil, cli.IO(err)
+	err = job.Supervise(ctx, cfg.Term, slog.New(slog.DiscardHandler), 0, c, func(ctx context.Context) error { return c.Run(ctx) })
+	unreachable := errors.Is(err, crawl.ErrUnreachable)
+	switch {
+	case r.broken != nil:
+		return r.broken
+	case err != nil && !unreachable:
+		return cli.IO(err)
+	case c.Snapshot().State == "interrupted":
+		cli.Say(cfg.Term, "interrupted: %d of %s printed\n", r.settled, cli.Plural(len(cfg.URLs), "page"))
+		return &cli.Error{Code: cli.CodeInterrupted}
 	}
-	if p == nil {
-		return nil, failure
+	for i := range r.results {
+		switch x := &r.results[i]; {
+		case unreachable && len(r.results) == 1:
+			x.err = err
+		case x.page != nil || x.err != nil:
+		case x.leads != "":
+			x.err = fmt.Errorf("it leads to %s, which was not asked for", x.leads)
+		default:
+			x.err = errors.New("it was not asked for")
+		}
 	}
-	return p, nil
+	return cmp.Or(r.settle(), r.err)
 }
 
-func (cfg *Config) take(found *crawl.Page) (*page, error) {
+// take takes in a page of the crawl, and prints what can be printed.
+func (r *reading) take(_ context.Context, found *crawl.Page) error {
+	i, err := strconv.Atoi(found.Meta(atKey))
+	if err != nil || found.Kind != "page" {
+		return nil
+	}
+	x := result{leads: found.RedirectTo}
+	if x.leads == "" {
+		x.page, x.err = r.judge(found)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.results[i] = x
+	if len(r.results) == 1 && x.err != nil {
+		return nil // the crawl says better why nothing answered
+	}
+	if r.broken = r.settle(); r.broken != nil {
+		return crawl.ErrStop
+	}
+	return nil
+}
+
+// settle prints the results behind those that are settled, up to the first that is not there yet.
+func (r *reading) settle() error {
+	for ; r.settled < len(r.results); r.settled++ {
+		at, x := r.URLs[r.settled], &r.results[r.settled]
+		switch {
+		case x.err != nil:
+			cli.Say(r.Term, "%s: %v\n", at, x.err)
+			r.err = cmp.Or[error](r.err, &cli.Error{Code: cli.CodeOf(cli.ErrNothing), Err: fmt.Errorf("%s was not read", at)})
+			continue
+		case x.page == nil:
+			return nil
+		}
+		if err := r.print(x.page, r.settled > 0); err != nil {
+			return err
+		}
+		if x.page.broken {
+			r.err = cmp.Or[error](r.err, &cli.Error{Code: cli.CodeLimit, Err: fmt.Errorf("%s was read in part", at)})
+		}
+		x.page = nil
+	}
+	return nil
+}
+
+// judge returns the page that a response has, or why it has none.
+func (r *reading) judge(found *crawl.Page) (*page, error) {
+	var e *crawl.PageError
+	partly := errors.As(found.Err, &e) && found.Truncated && len(found.Body) > 0
+	tooLarge := partly && e.Class == "too_large"
+	switch {
+	case found.Err != nil && !partly:
+		return nil, found.Err
+	case found.Status/100 != 2:
+		return nil, fmt.Errorf("status %d", found.Status)
+	case tooLarge:
+		cli.Say(r.Term, "%s: only the beginning is read: a body may have fetch.max_body bytes\n", found.URL)
+	case partly:
+		cli.Say(r.Term, "%s: only the beginning is read: the response broke off (%v); try again later for the rest\n", found.URL, found.Err)
+	}
+	p, err := r.text(found)
+	if p != nil {
+		p.broken = partly && !tooLarge
+	}
+	return p, err
+}
+
+func (cfg *Config) text(found *crawl.Page) (*page, error) {
 	p := &page{URL: found.URL.String(), Title: found.Title(), Byline: found.Byline(), Lang: found.Lang()}
 	if t := found.Published(); !t.IsZero() {
 		p.Published = &t
@@ -146,7 +206,11 @@ func (cfg *Config) print(p *page, behind bool) error {
 	var b bytes.Buffer
 	switch {
 	case cfg.Tokens > 0:
-		b.Write(chunk.AppendLines(nil, chunk.Split(cmp.Or(p.Markdown, p.MainText), p.URL, cfg.Tokens)))
+		chunks := chunk.Split(cmp.Or(p.Markdown, p.MainText), p.URL, cfg.Tokens)
+		for i := range chunks { // there is no file, and no head of it with the title
+			chunks[i].File, chunks[i].Title = "", p.Title
+		}
+		b.Write(chunk.AppendLines(nil, chunks))
 	case cfg.JSON:
 		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
