@@ -36,7 +36,7 @@ func docsCommand(s cli.Streams) *cobra.Command {
 		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		return cli.Serve(ctx, "listen", listen, site, func(url string) {
-			cli.Say(s.Err, "the documentation is shown at %s; Ctrl-C ends it\n", url)
+			cli.Say(s.Err, "the documentation is shown at %s (Ctrl-C ends it)\n", url)
 		})
 	}
 	return cmd

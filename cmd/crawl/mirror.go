@@ -119,7 +119,7 @@ func (r *mirrorRun) run(ctx context.Context) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return mirror.Serve(ctx, dir, r.serve, func(url string) {
-		cli.Say(cli.NewTerminal(r.Err, r.Env, cfg.Log.Progress), "%s is shown at %s; Ctrl-C ends it\n", dir, url)
+		cli.Say(cli.NewTerminal(r.Err, r.Env, cfg.Log.Progress), "%s is shown at %s (Ctrl-C ends it)\n", dir, url)
 	})
 }
 
