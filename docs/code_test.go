@@ -42,7 +42,9 @@ var goCode = []any{
 			if err != nil {
 				return err
 			}
-			fmt.Println(page.URL, page.Title(), len(page.Body))
+			if page.OK() { // no redirect, error page or sitemap
+				fmt.Println(page.URL, page.Title(), len(page.Body))
+			}
 		}
 		return nil
 	},

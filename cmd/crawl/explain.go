@@ -192,7 +192,10 @@ func (p *explained) writePace(line func(name, format string, args ...any)) {
 	if p.Pace.MinDelayMS > 0 {
 		delay = fmt.Sprintf(", at least %v between two", inMilliseconds(p.Pace.MinDelayMS))
 	}
-	line("pace", "%s: %g/s to begin with, %g to %g/s%s, %d at a time", p.Pace.Strategy, p.Pace.InitialRPS, p.Pace.MinRPS, p.Pace.MaxRPS, delay, p.Pace.MaxInFlight)
+	if p.Crawl != nil {
+		delay += ", by the settings of this command" // the running crawl may have others
+	}
+	line("pace", "%s: %g/s to begin with, %g to %g/s, %d at a time%s", p.Pace.Strategy, p.Pace.InitialRPS, p.Pace.MinRPS, p.Pace.MaxRPS, p.Pace.MaxInFlight, delay)
 	if p.Pace.Cap != "" {
 		line("cap", "%s", p.Pace.Cap)
 	}
