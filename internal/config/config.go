@@ -113,6 +113,7 @@ type (
 	// Output says where records are written and what they contain.
 	Output struct {
 		Path, Format, Events   string
+		Chunk                  int
 		Record                 []string
 		Overwrite, SkipNoindex bool
 	}

@@ -1,9 +1,12 @@
 package config
 
 import (
+	"strconv"
+
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 	"github.com/treadlight/crawl/internal/observe/endpoint"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
+	"github.com/treadlight/crawl/internal/records/chunk"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/records/sink/warc"
 	"github.com/treadlight/crawl/internal/web/canonical"
@@ -249,6 +252,11 @@ var outFields = []field{
 		path: "output.format", kind: kindChoice, def: "jsonl", enum: formatNames(), flag: "format",
 		kept: "its records go on in the file they are in",
 		doc:  "format of records, if the output's ending does not set it; warc = only archives: one without an index if the output ends in .warc or .warc.gz, otherwise several with indexes in that directory",
+	},
+	// What common embedding models accept.
+	{
+		path: "output.chunk", kind: kindInt, unit: "tokens", def: strconv.Itoa(chunk.DefaultTokens), min: strconv.Itoa(chunk.MinTokens), max: "1000000", flag: "chunk", agreed: always,
+		doc: "most tokens of a chunk of --format markdown; a token is about four letters",
 	},
 	// Neither text nor body by default: they are most of the data of a crawl. The digest shows whether a body has
 	// changed.

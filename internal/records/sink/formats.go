@@ -71,7 +71,7 @@ var formats = []Spec{
 	{
 		Format: Markdown,
 		Help:   "[a tree of files](../how-to/markdown.md) of the main text of pages, with llms.txt, and chunks.jsonl in the place of records",
-		begins: func([]byte) bool { return false }, encode: appendChunks,
+		begins: func([]byte) bool { return false }, encode: chunks(chunk.DefaultTokens),
 	},
 }
 
@@ -145,9 +145,12 @@ func EndingList(last string) string {
 	return ListOf(texts, last)
 }
 
-func appendChunks(dst []byte, r *record.Record) []byte {
-	if r.Markdown == "" {
-		return dst
+// chunks appends the chunks of a page, of at most that many tokens each.
+func chunks(tokens int) func(dst []byte, r *record.Record) []byte {
+	return func(dst []byte, r *record.Record) []byte {
+		if r.Markdown == "" {
+			return dst
+		}
+		return chunk.AppendLines(dst, chunk.Split(r.Markdown, r.URL, tokens))
 	}
-	return chunk.AppendLines(dst, chunk.Split(r.Markdown, r.URL, chunk.DefaultTokens))
 }

@@ -35,6 +35,7 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/treadlight/crawl/internal/records/chunk"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -65,6 +66,8 @@ type Config struct {
 	// Fields are the names of Record.Fields for which CSV has columns, in that order. The other formats contain all of
 	// them in any case.
 	Fields []string
+	// Chunk is the most tokens of a chunk of Markdown; see package chunk. Zero means [chunk.DefaultTokens].
+	Chunk int
 	// Gzip compresses the file: each flush is a gzip member, so that the file can be cut off between flushes.
 	Gzip bool
 
@@ -151,6 +154,8 @@ func New(w io.Writer, cfg Config) (*Writer, error) {
 			}
 		}
 		return nil, fmt.Errorf("format %q: use %s", cfg.Format, ListOf(names, " or "))
+	case spec.Format == Markdown:
+		made.append = chunks(cmp.Or(cfg.Chunk, chunk.DefaultTokens))
 	case spec.Separator != 0:
 		t := table{spec.Separator, cfg.Fields}
 		if made.append = t.append; cfg.Existing != Resume || cfg.Position == 0 {

@@ -273,7 +273,7 @@ func (j *Job) openSink(path string, items *sink.ItemsConfig) (*destination, erro
 	if o.Format == string(sink.WARC) {
 		return j.openArchive(o.Path)
 	}
-	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.Settings.Extract.Names(), Gzip: o.Compressed()}
+	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.Settings.Extract.Names(), Chunk: o.Chunk, Gzip: o.Compressed()}
 	if cfg.Gzip && j.Settings.Fleet.Shared() {
 		return nil, cli.Usagef("--output %s: several processes of a job write no compressed files; give a name without .gz", o.Path)
 	}
