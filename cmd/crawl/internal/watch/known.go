@@ -71,8 +71,8 @@ func (e *entry) conditional() bool {
 type host struct {
 	Prior   plan.Prior `json:"prior"`
 	Trust   plan.Trust `json:"trust"`
-	Factor  float64    `json:"factor"`  // of the price; see plan.Correct
-	Planned int64      `json:"planned"` // when Factor was corrected last, in seconds since 1970
+	Earned  float64    `json:"earned"`  // requests for known pages, which the budget brings little by little
+	Planned int64      `json:"planned"` // until when Earned counts, in seconds since 1970
 	Spent   [25]int32  `json:"spent"`   // requests per hour: those of a day and of a part of one more hour
 	Hour    int64      `json:"hour"`    // the latest hour in Spent, in hours since 1970
 	name    string
@@ -112,11 +112,20 @@ func (h *host) left(given int, now time.Time) int {
 	return left
 }
 
+// earn adds to Earned what the budget has brought, for a day at most.
+func (h *host) earn(given int, now time.Time) {
+	perDay := float64(h.budget(given))
+	if h.Planned > 0 && h.Planned < now.Unix() { // not if it is new, or the clock was set back
+		h.Earned = min(h.Earned+perDay*plan.Days(time.Duration(now.Unix()-h.Planned)*time.Second), perDay)
+	}
+	h.Planned = now.Unix()
+}
+
 // hostOf returns the host with this canonical name, and adds it if it is new.
 func (w *Watch) hostOf(name string) *host {
 	h := w.hosts[name]
 	if h == nil {
-		h = &host{name: name, Prior: plan.DefaultPrior, Factor: 1}
+		h = &host{name: name, Prior: plan.DefaultPrior}
 		w.hosts[name] = h
 	}
 	return h
@@ -204,12 +213,12 @@ var sourcePrior = plan.Prior{Mean: math.Log(2), Variance: 4}
 type candidate struct {
 	e     *entry
 	class int     // the first key of the order: sources, then new pages, then known pages
-	value float64 // see entry.value
+	value float64 // the second key, see entry.value
 }
 
-// value returns what a visit of a URL would gain. The URL is due from one on. With all, every watched URL is due unless
-// it failed recently, also a page that is gone.
-func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value float64) {
+// value returns what a visit of a URL would gain. A source is due from one on, a page above zero. With all, every watched
+// URL is due unless it failed recently, also a page that is gone.
+func (e *entry) value(now time.Time, all bool) (class int, value float64) {
 	at := now.Unix()
 	if wait := min(time.Hour<<min(max(e.failures, 1)-1, 10), 7*24*time.Hour); e.failures > 0 && at < e.tried+int64(wait/time.Second) {
 		return 0, 0
@@ -240,29 +249,31 @@ func (e *entry) value(h *plan.Host, now time.Time, all bool) (class int, value f
 	if e.fresh > 0 {
 		p.NotBefore = time.Unix(e.fresh, 0)
 	}
-	return 2, h.Value(&p, now)
+	return 2, p.Value(&e.host.Trust, now)
 }
 
-// due returns the URLs to request next: for each host as many as its budget allows.
+// due returns the URLs to request next: for each host as many as its budget allows. Without all, known pages get what
+// the budget has brought since they got the last, so that they are visited evenly.
 func (w *Watch) due(now time.Time, all bool) (urls []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts.Waiting = 0
 	for _, h := range w.hosts {
+		h.earn(w.o.Budget, now)
 		list := w.dueOf(h, now, all)
 		h.pending = 0
 		left := h.left(w.o.Budget, now) - 1 // one for robots.txt
 		part := max(1, left/5)
 		taken := [3]int{}
-		for i, c := range list {
+		for _, c := range list {
+			n := taken[0] + taken[1] + taken[2]
+			if c.class == 2 && !all && (n >= left || taken[2] >= int(h.Earned)) {
+				break
+			}
 			// Sources get at most a fifth. New pages leave a fifth to known pages.
-			if c.class == 0 && taken[0] >= part || c.class == 1 && taken[1] >= max(1, left-taken[0]-part) && list[len(list)-1].class == 2 {
+			if n >= left || c.class == 0 && taken[0] >= part || c.class == 1 && n >= max(1, left-part) && list[len(list)-1].class == 2 {
 				w.counts.Waiting++
 				continue
-			}
-			if taken[0]+taken[1]+taken[2] >= left {
-				w.counts.Waiting += len(list) - i
-				break
 			}
 			taken[c.class]++
 			h.pending++
@@ -274,25 +285,9 @@ func (w *Watch) due(now time.Time, all bool) (urls []string) {
 	return urls
 }
 
-// dueOf returns the URLs of a host that are due, the best first, without those that this round has requested.
+// dueOf returns the URLs of a host that are due, the best first, without those that this round has requested. It
+// estimates how often pages change from all visits of the host.
 func (w *Watch) dueOf(h *host, now time.Time, all bool) (list []candidate) {
-	p := h.plan(w.o.Budget, now)
-	for _, e := range h.entries {
-		if e.round == w.round {
-			continue
-		}
-		if class, value := e.value(&p, now, all); value >= 1 {
-			list = append(list, candidate{e, class, value})
-		}
-	}
-	slices.SortFunc(list, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(b.value, a.value), cmp.Compare(a.e.depth, b.e.depth), cmp.Compare(a.e.id, b.e.id))
-	})
-	return list
-}
-
-// plan estimates how often the pages of a host change, from their visits, and returns what decides when each is due.
-func (h *host) plan(budget int, now time.Time) plan.Host {
 	var pages []*entry
 	var histories []*plan.History
 	for _, e := range h.entries {
@@ -301,20 +296,21 @@ func (h *host) plan(budget int, now time.Time) plan.Host {
 		}
 	}
 	h.Prior = h.Prior.Fit(histories)
-	rates := make([]float64, len(pages))
-	for i, e := range pages {
+	for _, e := range pages {
 		e.rate, _ = h.Prior.Rate(&e.history)
-		rates[i] = e.rate
 	}
-	const hour = 3600
-	switch perDay := h.budget(budget); {
-	case h.Planned == 0 || h.Planned > now.Unix():
-		h.Planned = now.Unix()
-	case now.Unix()-h.Planned >= hour:
-		h.Factor = plan.Correct(h.Factor, float64(perDay-h.left(budget, now)), float64(perDay), time.Duration(now.Unix()-h.Planned)*time.Second)
-		h.Planned = now.Unix()
+	for _, e := range h.entries {
+		if e.round == w.round {
+			continue
+		}
+		if class, value := e.value(now, all); value >= 1 || value > 0 && class == 2 {
+			list = append(list, candidate{e, class, value})
+		}
 	}
-	return plan.Host{Price: h.Factor * plan.Price(rates, float64(h.budget(budget)), shortestInterval), Trust: h.Trust}
+	slices.SortFunc(list, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(b.value, a.value), cmp.Compare(a.e.depth, b.e.depth), cmp.Compare(a.e.id, b.e.id))
+	})
+	return list
 }
 
 func (w *Watch) now() time.Time { return w.clock.Now() }

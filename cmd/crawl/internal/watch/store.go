@@ -73,7 +73,7 @@ func (s *store) setMeta(key, value string) error {
 func (s *store) load(url func(*entry) error, hosts map[string]*host) error {
 	err := s.db.Each(`SELECT name, known FROM hosts`, func(q *sqlitedb.Stmt) error {
 		h := &host{name: q.ColumnText(0)}
-		if err := json.Unmarshal(q.ColumnBytes(1), h); err != nil || h.Prior.Variance <= 0 || h.Factor <= 0 || h.Hour < 0 {
+		if err := json.Unmarshal(q.ColumnBytes(1), h); err != nil || h.Prior.Variance <= 0 || h.Hour < 0 {
 			return sqlitedb.Damage(s.db.Path(), fmt.Sprintf("what is known of host %q", h.name))
 		}
 		hosts[h.name] = h

@@ -110,34 +110,52 @@ func TestFit(t *testing.T) {
 	require.Equal(t, DefaultPrior.Mean, DefaultPrior.Fit(nil).Mean)
 }
 
-// The price uses up the budget, and no page would gain more by a visit than another page loses by it.
-func TestPrice(t *testing.T) {
+// The price uses up the budget, and no page would gain more by a visit than another page loses by it. If each time the
+// pages are visited at which a visit gains most, they are visited as often as that price says.
+func TestBestDivision(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	var rates []float64
 	for range 900 {
 		rates = append(rates, math.Exp(3*rnd.NormFloat64()))
 	}
 	const budget = 450.0
-	h := Host{Price: Price(rates, budget, 0)}
+	at := price(rates, budget)
 	visits, givenUp := 0.0, 0
 	gains := func(rate, perDay float64) float64 { // freshness gained by one more visit
 		f := func(n float64) float64 { return -math.Expm1(-rate/n) * n / rate }
 		return (f(perDay*1.0001) - f(perDay)) / (perDay * 0.0001)
 	}
 	for _, rate := range rates {
-		interval := Days(h.Interval(rate, 0))
+		interval := interval(rate, at)
 		visits += 1 / interval
 		if interval >= Days(LongestInterval) {
 			givenUp++
-			require.True(t, rate > 1/h.Price*0.99 || rate < 0.1, "rate %v", rate)
+			require.True(t, rate > 1/at*0.99 || rate < 0.1, "rate %v", rate)
 			continue
 		}
-		require.InEpsilon(t, h.Price, gains(rate, 1/interval), 0.02, "rate %v", rate)
+		require.InEpsilon(t, at, gains(rate, 1/interval), 0.02, "rate %v", rate)
 	}
 	require.InEpsilon(t, budget, visits, 0.02)
 	require.Positive(t, givenUp)
 	require.Less(t, givenUp, 500)
-	require.EqualValues(t, 1, Price(nil, 100, 0))
+
+	p := newPlanned(len(rates), rates)
+	const days, round = 90, 48 // rounds a day
+	made := make([]float64, len(rates))
+	for n := range days * round {
+		now := epoch.Add(time.Duration(n+1) * day / round)
+		for _, i := range p.choose(now, (n+1)*budget/round-n*budget/round) {
+			p.pages[i].Last = now
+			if n >= days*round/3 {
+				made[i]++
+			}
+		}
+	}
+	for i, rate := range rates {
+		if interval := interval(rate, at); interval > 1.0/12 && interval < Days(LongestInterval)/4 && 1/rate > 2*at {
+			require.InEpsilon(t, interval, days*2/3/made[i], 0.35, "rate %v", rate)
+		}
+	}
 }
 
 // An announced change counts as far as the host was right before, and so does its absence.
@@ -146,8 +164,8 @@ func TestTrust(t *testing.T) {
 	word := page
 	word.Word = true
 	at := epoch.Add(day)
-	value := func(trust Trust, p *Page) float64 { return (&Host{Price: 1, Trust: trust}).Value(p, at) }
-	plain := (&Host{Price: 1}).Value(&Page{Rate: 0.1, Last: epoch}, at)
+	value := func(trust Trust, p *Page) float64 { return p.Value(&trust, at) }
+	plain := value(Trust{}, &Page{Rate: 0.1, Last: epoch})
 	var honest, liar Trust
 	for i := range 300 {
 		honest.Observe(i%10 == 0, i%10 == 0)
@@ -160,26 +178,22 @@ func TestTrust(t *testing.T) {
 	require.Less(t, honest.True+honest.False+honest.Missed+honest.Silent, 1001.0)
 }
 
-// A page is not due while its host says that it is fresh, unless a change is announced, and it is always due in the
-// end.
+// A page is not due while its host says that it is fresh, unless a change is announced. In the end it goes before all
+// others, however little a visit gains.
 func TestValue(t *testing.T) {
-	h := Host{Price: 1e9}
-	require.Zero(t, h.Value(&Page{Rate: 1, Last: epoch}, epoch))
-	require.Less(t, h.Value(&Page{Rate: 1, Last: epoch}, epoch.Add(10*day)), 1.0)
-	require.GreaterOrEqual(t, h.Value(&Page{Rate: 1, Last: epoch}, epoch.Add(LongestInterval)), 1.0)
-	h.Price = 0.1
+	value := func(p Page, after time.Duration) float64 { return p.Value(&Trust{}, epoch.Add(after)) }
+	fast, slow := Page{Rate: maxRate, Last: epoch}, Page{Rate: minRate, Last: epoch}
+	require.Zero(t, value(fast, 0))
+	require.Less(t, value(fast, LongestInterval-1), value(Page{Rate: 1, Last: epoch}, day))
+	require.Greater(t, value(fast, LongestInterval), 1/minRate)
+	require.Greater(t, value(slow, LongestInterval), 1/minRate)
 	fresh := Page{Rate: 1, Last: epoch, NotBefore: epoch.Add(day)}
-	require.Zero(t, h.Value(&fresh, epoch.Add(day-1)))
-	require.Positive(t, h.Value(&fresh, epoch.Add(day)))
+	require.Zero(t, value(fresh, day-1))
+	require.Positive(t, value(fresh, day))
 	fresh.Word, fresh.Covered = true, true
-	require.Positive(t, h.Value(&fresh, epoch.Add(day-1)))
-}
-
-func TestCorrect(t *testing.T) {
-	require.EqualValues(t, 1, Correct(1, 200, 100, day))
-	require.Less(t, Correct(1, 50, 100, day), 0.7)
-	require.EqualValues(t, 0.02, Correct(0.03, 0, 100, 10*day))
-	require.EqualValues(t, 0.5, Correct(0.5, 0, 0, day))
+	require.Positive(t, value(fresh, day-1))
+	fresh.Word, fresh.NotBefore = false, epoch.Add(10*LongestInterval)
+	require.Positive(t, value(fresh, LongestInterval))
 }
 
 // For any history, rates and values are valid.
@@ -195,11 +209,9 @@ func FuzzPlan(f *testing.F) {
 		rate, variance := DefaultPrior.Rate(&h)
 		require.True(t, rate >= minRate*0.99 && rate <= maxRate*1.01 && variance > 0 && !math.IsNaN(variance), "%v ± %v", rate, variance)
 		require.Less(t, h.Events(), maxEvents+1.0)
-		host := Host{Price: 0.5, Trust: trust}
-		value := host.Value(&Page{Rate: rate, Last: epoch, Covered: true, Word: len(visits)%2 == 1}, epoch.Add(time.Duration(len(visits))*time.Hour))
+		page := Page{Rate: rate, Last: epoch, Covered: true, Word: len(visits)%2 == 1}
+		value := page.Value(&trust, epoch.Add(time.Duration(len(visits))*time.Hour))
 		require.True(t, value >= 0 && !math.IsInf(value, 0), "%v", value)
-		interval := host.Interval(rate, time.Minute)
-		require.True(t, interval >= time.Minute && interval <= LongestInterval)
 		fitted := DefaultPrior.Fit([]*History{&h, &h})
 		require.True(t, fitted.Variance >= minVariance && !math.IsNaN(fitted.Mean))
 	})

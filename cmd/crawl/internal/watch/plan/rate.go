@@ -13,9 +13,9 @@
 //
 // With a visit every t days, a page that changes at the rate r is fresh for the share (1−exp(−rt))/(rt) of the time. In
 // the best division of a budget ("Effective page refresh policies", 2003) one more visit gains the same at every page:
-// (1−(1+rt)exp(−rt))/r has the same value, the price, for all pages that are visited. It is at most 1/r, so pages that
-// change too fast for the price are given up. What a visit gains, divided by the price, is the [Host.Value] of a page.
-// It grows with the time since the last visit, and the page is due when it has reached one.
+// (1−(1+rt)exp(−rt))/r. So the pages to visit next are those at which a visit gains most now, which is their
+// [Page.Value]; it grows with the time since the last visit. It is at most 1/r, so pages that change too fast are given
+// up while the budget does not suffice for them.
 //
 // # Evidence
 //

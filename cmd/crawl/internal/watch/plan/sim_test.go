@@ -134,15 +134,13 @@ type planned struct {
 	pages   []Page
 	history []*History
 	prior   Prior
-	host    Host
+	trust   Trust
 	known   bool // it knows the true rates
 	fitted  time.Time
-	visits  float64 // since the factor was corrected
-	factor  float64 // of the price
 }
 
 func newPlanned(n int, rates []float64) *planned {
-	p := &planned{pages: make([]Page, n), prior: DefaultPrior, known: rates != nil, factor: 1}
+	p := &planned{pages: make([]Page, n), prior: DefaultPrior, known: rates != nil}
 	for i := range n {
 		p.pages[i].Last = epoch
 		p.history = append(p.history, &History{})
@@ -154,40 +152,28 @@ func newPlanned(n int, rates []float64) *planned {
 }
 
 func (p *planned) choose(now time.Time, n int) []int {
-	if now.Sub(p.fitted) >= 24*time.Hour {
+	if now.Sub(p.fitted) >= 24*time.Hour && !p.known {
 		p.fitted = now
-		if !p.known {
-			p.prior = p.prior.Fit(p.history)
-		}
-		rates := make([]float64, len(p.pages))
+		p.prior = p.prior.Fit(p.history)
 		for i := range p.pages {
-			if !p.known {
-				p.pages[i].Rate, _ = p.prior.Rate(p.history[i])
-			}
-			rates[i] = p.pages[i].Rate
+			p.pages[i].Rate, _ = p.prior.Rate(p.history[i])
 		}
-		if len(p.pages) > 0 && p.visits > 0 {
-			p.factor = Correct(p.factor, p.visits, float64(len(rates)), 24*time.Hour)
-		}
-		p.visits = 0
-		p.host.Price = p.factor * Price(rates, float64(len(rates)), time.Hour)
 	}
-	return choose(len(p.pages), n, func(i int) float64 { return p.host.Value(&p.pages[i], now) })
+	return choose(len(p.pages), n, func(i int) float64 { return p.pages[i].Value(&p.trust, now) })
 }
 
 func (p *planned) word(i int) { p.pages[i].Word = true }
 
 func (p *planned) visited(i int, now time.Time, changed bool, ago time.Duration) {
-	p.visits++
 	if page := &p.pages[i]; page.Covered {
-		p.host.Trust.Observe(page.Word, changed)
+		p.trust.Observe(page.Word, changed)
 		page.Word = false
 	}
 	p.history[i].Observe(now.Sub(p.pages[i].Last), changed, ago)
 	p.pages[i].Last = now
 }
 
-// choose returns which of the pages to visit: those that are due, at most n of them, the most valuable first.
+// choose returns which of the pages to visit, at most n of them, the most valuable first.
 func choose(pages, n int, value func(i int) float64) []int {
 	type candidate struct {
 		i     int
@@ -195,7 +181,7 @@ func choose(pages, n int, value func(i int) float64) []int {
 	}
 	var due []candidate
 	for i := range pages {
-		if v := value(i); v >= 1 {
+		if v := value(i); v > 0 {
 			due = append(due, candidate{i, v})
 		}
 	}
@@ -224,14 +210,53 @@ func (u *uniform) visited(int, time.Time, bool, time.Duration) {}
 
 // optimum returns the freshness of the best division of one visit per page and day, by the formula.
 func optimum(rates []float64) float64 {
-	h := Host{Price: Price(rates, float64(len(rates)), 0)}
-	sum := 0.0
+	at, sum := price(rates, float64(len(rates))), 0.0
 	for _, r := range rates {
-		if x, ok := changesFor(h.Price * r); ok && x > 0 {
+		if x, ok := changesFor(at * r); ok && x > 0 {
 			sum += -math.Expm1(-x) / x
 		}
 	}
 	return sum / float64(len(rates))
+}
+
+// price returns the gain of one more visit at which pages with these rates need perDay visits a day together.
+func price(rates []float64, perDay float64) float64 {
+	low, high := math.Log(1e-12), math.Log(1/minRate)
+	for range 40 {
+		at, visits := (low+high)/2, 0.0
+		for _, rate := range rates {
+			visits += 1 / interval(rate, math.Exp(at))
+		}
+		if visits > perDay {
+			low = at
+		} else {
+			high = at
+		}
+	}
+	return math.Exp(high)
+}
+
+// interval returns the time between two visits of a page with that rate at that price, in days.
+func interval(rate, price float64) float64 {
+	x, ok := changesFor(price * rate)
+	if !ok {
+		return math.Inf(1)
+	}
+	return x / rate
+}
+
+// changesFor returns after how many expected changes a visit gains that much. It returns false if it never does. It
+// solves the logarithm of gained by Newton's method, which comes down from a bound above.
+func changesFor(gain float64) (float64, bool) {
+	if gain >= 1 {
+		return 0, false
+	}
+	log := -math.Log1p(-gain)
+	x := log + math.Sqrt(2*log)
+	for range 4 {
+		x -= (x - math.Log1p(x) - log) * (1 + x) / x
+	}
+	return x, true
 }
 
 // simulation is how pages change, and what their host announces.
