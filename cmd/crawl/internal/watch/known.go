@@ -133,25 +133,26 @@ func (w *Watch) hostOf(name string) *host {
 
 // add adds a URL to the watch and returns its entry. It returns nil if the URL is known, if its host has enough pages,
 // or if there is no room. A page that has been gone for a while counts as new.
-func (w *Watch) add(u canonical.URL, k kind, depth int32) (*entry, error) {
+func (w *Watch) add(u canonical.URL, k kind, depth int32) *entry {
 	url := u.String()
 	if e := w.urls[url]; e != nil {
 		if e.state != gone || time.Duration(w.now().Unix()-e.visited)*time.Second < recheckGone {
-			return nil, nil
+			return nil
 		}
 		e.state = found
-		return e, w.store.put(e)
+		w.store.put(e)
+		return e
 	}
 	h := w.hostOf(u.Host())
 	if most := w.o.Settings.MaxPagesPerHost; most > 0 && len(h.entries) >= int(most) {
-		return nil, nil
+		return nil
 	}
 	if room, fix := w.room(); len(w.urls) >= room {
 		if !w.full {
 			w.o.Log.Warn("no more URLs are watched", slog.Int("watched", len(w.urls)), slog.String("fix", fix))
 		}
 		w.full = true
-		return nil, nil
+		return nil
 	}
 	w.nextID++
 	e := &entry{id: w.nextID, url: url, host: h, kind: k, depth: depth}
@@ -162,12 +163,11 @@ func (w *Watch) add(u canonical.URL, k kind, depth int32) (*entry, error) {
 	h.entries = append(h.entries, e)
 	if len(h.entries) == 1 && w.o.Settings.Robots.Enabled && w.o.Settings.Sitemaps.Enabled && k == page {
 		if robots, err := canonical.Parse(u.Origin() + robotsPath); err == nil {
-			if _, err := w.add(robots, rules, depth); err != nil {
-				return nil, err
-			}
+			w.add(robots, rules, depth)
 		}
 	}
-	return e, w.store.put(e)
+	w.store.put(e)
+	return e
 }
 
 // room returns how many URLs may be watched, and what makes room for more.
@@ -199,9 +199,7 @@ func (w *Watch) adopt() error {
 		if p.Seed {
 			w.name(u)
 		}
-		if _, err := w.add(u, page, int32(p.Depth)); err != nil {
-			return err
-		}
+		w.add(u, page, int32(p.Depth))
 	}
 	return nil
 }

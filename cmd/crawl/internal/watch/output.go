@@ -99,7 +99,7 @@ func (o *Outputs) Lines(path string) error {
 	if to.at, err = o.lastIn(f, to.at); err != nil {
 		return cli.Write("--output", err)
 	}
-	return onDisk(o.commit(to, to.at)) // removes no changes, which outputs yet to be opened may not have received
+	return o.save(to)
 }
 
 // lastIn returns the number of the last change in a file, or at, the last one known to be there, if that is greater: of
@@ -142,7 +142,7 @@ func (o *Outputs) lastIn(f *os.File, at int64) (int64, error) {
 func (o *Outputs) next(at int64) ([]numbered, error) {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
-	return o.w.store.changesAfter(at, inFeed)
+	return o.w.store.changesAfter(at, inFeed), o.w.store.failed()
 }
 
 // Feed adds an output that keeps the last changes in an RSS file. The path is absolute, as for Lines.
@@ -157,20 +157,17 @@ func (o *Outputs) Feed(path string) error {
 		}
 		return nil
 	}
-	to := &output{name: "rss:" + path, send: func(_ context.Context, list []numbered) (int, error) {
+	err = o.add(&output{name: "rss:" + path, send: func(_ context.Context, list []numbered) (int, error) {
 		all, err := o.next(list[len(list)-1].n - inFeed)
 		if err == nil {
 			err = put(all)
 		}
 		return len(list), err
-	}}
-	if err := o.add(to); err != nil {
-		return err
+	}})
+	if _, none := os.Stat(path); none != nil && err == nil {
+		err = put(nil)
 	}
-	if _, err := os.Stat(path); err == nil {
-		return nil
-	}
-	return put(nil)
+	return err
 }
 
 // writeFeed writes changes as RSS, the last one first.
@@ -199,57 +196,55 @@ func (w *Watch) NewOutputs() *Outputs {
 // add adds an output and loads its position. A new output receives the changes from now on.
 func (o *Outputs) add(to *output) error {
 	o.w.mu.Lock()
-	defer o.w.mu.Unlock()
 	o.outputs = append(o.outputs, to)
-	known := false
-	err := o.w.store.db.Each(`SELECT change, wait FROM sinks WHERE name = ?`, func(q *sqlitedb.Stmt) error {
-		to.at, to.wait, known = q.ColumnInt(0), q.ColumnInt(1), true
+	to.at = o.w.store.newest()
+	o.w.store.each(`SELECT change, wait FROM sinks WHERE name = ?`, func(q *sqlitedb.Stmt) error {
+		to.at, to.wait = q.ColumnInt(0), q.ColumnInt(1)
 		return nil
 	}, to.name)
-	if err == nil && !known {
-		if to.at, err = o.w.store.newest(); err == nil {
-			err = o.save(to)
-		}
-	}
-	return onDisk(err)
+	o.w.mu.Unlock()
+	return o.save(to)
 }
 
+// save records the position of an output.
 func (o *Outputs) save(to *output) error {
-	return o.w.store.db.Run(`INSERT OR REPLACE INTO sinks VALUES (?, ?, ?)`, to.name, to.at, to.wait)
-}
-
-// commit records the position of an output. It removes the changes that all outputs have received, except the last
-// ones, which a feed needs.
-func (o *Outputs) commit(to *output, at int64) error {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
-	moved := to.at != at // if not, it is being opened, and others may not be open yet
-	to.at = at
-	for _, other := range o.outputs {
-		at = min(at, other.at)
-	}
-	err := o.save(to)
-	if err == nil && moved {
-		err = o.w.store.db.Run(`DELETE FROM changes WHERE id <= ?`, at-inFeed)
-	}
-	return err
+	o.w.store.run(`INSERT OR REPLACE INTO sinks VALUES (?, ?, ?)`, to.name, to.at, to.wait)
+	return onDisk(o.w.store.failed())
 }
 
-// drain sends an output all changes that it has not received.
+// drain sends an output all changes that it has not received. It removes those that all outputs have received, except
+// the last ones, which a feed needs.
 func (o *Outputs) drain(ctx context.Context, to *output) error {
 	for {
 		list, err := o.next(to.at)
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		n, err := to.send(ctx, list)
-		if n > 0 {
-			if e := o.commit(to, list[n-1].n); e != nil {
-				return e
-			}
+		now := clock.System().Now()
+		if wait := time.Unix(to.wait, 0).Sub(now); wait > 0 { // by a Retry-After, perhaps to an earlier process
+			return &refusal{errors.New("it has asked to be left alone"), wait}
 		}
-		if err != nil {
+		n, failed := to.send(ctx, list)
+		if refused, ok := errors.AsType[*refusal](failed); ok && refused.after > 0 {
+			to.wait = now.Add(refused.after).Unix()
+		}
+		o.w.mu.Lock()
+		if n > 0 {
+			to.at = list[n-1].n
+		}
+		received := to.at
+		for _, other := range o.outputs {
+			received = min(received, other.at)
+		}
+		o.w.store.run(`DELETE FROM changes WHERE id <= ?`, received-inFeed)
+		o.w.mu.Unlock()
+		if err := o.save(to); err != nil {
 			return err
+		}
+		if failed != nil {
+			return failed
 		}
 	}
 }
@@ -265,8 +260,7 @@ func (o *Outputs) Waiting() (waiting int64) {
 func (o *Outputs) waiting(to *output) int64 {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
-	newest, _ := o.w.store.newest() // zero with an error, which ends the watch elsewhere
-	return max(0, newest-to.at)
+	return max(0, o.w.store.newest()-to.at)
 }
 
 // Run sends changes to all outputs as they come, until ctx ends, and then those that are left. A webhook that fails

@@ -57,12 +57,12 @@ func TestWebhookIsSecret(t *testing.T) {
 	defer w.end()
 	ended, end := context.WithCancel(t.Context())
 	end()
-	require.NoError(t, w.store.addChange(&Change{ID: "x"}))
+	w.queue(&Change{ID: "x"})
 	for _, to := range []string{"http://127.0.0.1:1/services/secret", "http://127.0.0.1:1/%secret"} {
 		out := w.NewOutputs()
 		out.retry = time.Millisecond
 		require.NoError(t, out.Webhook(to, nil))
-		require.NoError(t, w.store.addChange(&Change{ID: to}))
+		w.queue(&Change{ID: to})
 		err := out.Run(ended, w.o.Log)
 		require.ErrorContains(t, err, "wait for the webhook")
 		require.NotContains(t, err.Error(), "/services/secret")
@@ -86,7 +86,7 @@ func TestWebhookInTheEnd(t *testing.T) {
 			w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
 			defer w.end()
 			require.NoError(t, w.out.Webhook(hook.URL, nil))
-			require.NoError(t, w.store.addChange(&Change{ID: "x"}))
+			w.queue(&Change{ID: "x"})
 			ended, end := context.WithCancelCause(t.Context())
 			end(tc.cause)
 			require.ErrorContains(t, w.out.Run(ended, w.o.Log), "1 change wait for the webhook, and the next run sends them")

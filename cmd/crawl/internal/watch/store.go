@@ -2,6 +2,7 @@ package watch
 
 import (
 	"bytes"
+	"cmp"
 	"compress/flate"
 	"encoding/binary"
 	"encoding/json"
@@ -17,9 +18,13 @@ import (
 
 // store is the database of a watch: what is known of URLs and hosts, texts to compare with, and changes to report. What
 // belongs together is written in one transaction. It is not safe for concurrent use.
+//
+// Most methods return no error. After the first one that fails the others do nothing and return nothing, until transact
+// or failed returns the error.
 type store struct {
 	db      *sqlitedb.DB
 	deflate *flate.Writer
+	err     error // the first since the last failed
 }
 
 // schema is that of version 2. Times are in seconds since 1970; zero means never.
@@ -53,25 +58,54 @@ func openStore(path string) (*store, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	deflate, _ := flate.NewWriter(nil, flate.BestCompression) // the level is valid
-	return &store{db, deflate}, nil
+	return &store{db: db, deflate: deflate}, nil
+}
+
+// failed returns the error of what was done since the last call.
+func (s *store) failed() error {
+	err := s.err
+	s.err = nil
+	return err
+}
+
+// transact runs f in a transaction, which fails if a method fails.
+func (s *store) transact(f func()) error {
+	return s.db.Transact(func() error {
+		f()
+		return s.failed()
+	})
+}
+
+// each is [sqlitedb.DB.Each] with the error kept.
+func (s *store) each(query string, row func(*sqlitedb.Stmt) error, params ...any) {
+	if s.err == nil {
+		s.err = s.db.Each(query, row, params...)
+	}
+}
+
+func (s *store) run(query string, params ...any) { s.each(query, nil, params...) }
+
+// runJSON is run with v as JSON for a last parameter.
+func (s *store) runJSON(query string, v any, params ...any) {
+	text, err := json.Marshal(v)
+	s.err = cmp.Or(s.err, err)
+	s.run(query, append(params, string(text))...)
 }
 
 // meta returns a value, or "" if there is none.
-func (s *store) meta(key string) (value string, err error) {
-	err = s.db.Each(`SELECT value FROM meta WHERE key = ?`, func(q *sqlitedb.Stmt) error {
+func (s *store) meta(key string) (value string) {
+	s.each(`SELECT value FROM meta WHERE key = ?`, func(q *sqlitedb.Stmt) error {
 		value = q.ColumnText(0)
 		return nil
 	}, key)
-	return value, err
+	return value
 }
 
-func (s *store) setMeta(key, value string) error {
-	return s.db.Run(`INSERT OR REPLACE INTO meta VALUES (?, ?)`, key, value)
-}
+const setMeta = `INSERT OR REPLACE INTO meta VALUES (?, ?)`
 
 // load reads all hosts and then all URLs.
 func (s *store) load(url func(*entry) error, hosts map[string]*host) error {
-	err := s.db.Each(`SELECT name, known FROM hosts`, func(q *sqlitedb.Stmt) error {
+	s.each(`SELECT name, known FROM hosts`, func(q *sqlitedb.Stmt) error {
 		h := &host{name: q.ColumnText(0)}
 		if err := json.Unmarshal(q.ColumnBytes(1), h); err != nil || h.Prior.Variance <= 0 || h.Hour < 0 {
 			return sqlitedb.Damage(s.db.Path(), fmt.Sprintf("what is known of host %q", h.name))
@@ -79,10 +113,7 @@ func (s *store) load(url func(*entry) error, hosts map[string]*host) error {
 		hosts[h.name] = h
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return s.db.Each(`SELECT * FROM urls`, func(q *sqlitedb.Stmt) error {
+	s.each(`SELECT * FROM urls`, func(q *sqlitedb.Stmt) error {
 		e := &entry{
 			id: q.ColumnInt(0), kind: kind(q.ColumnInt(1)), state: state(q.ColumnInt(2)), depth: int32(q.ColumnInt(3)), visited: q.ColumnInt(4),
 			tried: q.ColumnInt(5), failures: int32(q.ColumnInt(6)), visits: int32(q.ColumnInt(7)), digest: uint64(q.ColumnInt(8)), fresh: q.ColumnInt(9),
@@ -93,11 +124,12 @@ func (s *store) load(url func(*entry) error, hosts map[string]*host) error {
 		}
 		return url(e)
 	})
+	return s.failed()
 }
 
 // put writes an entry.
-func (s *store) put(e *entry) error {
-	return s.db.Run(`INSERT OR REPLACE INTO urls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''), NULLIF(?, ''), CAST(NULLIF(?, '') AS BLOB))`,
+func (s *store) put(e *entry) {
+	s.run(`INSERT OR REPLACE INTO urls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULLIF(?, ''), NULLIF(?, ''), CAST(NULLIF(?, '') AS BLOB))`,
 		e.id, int64(e.kind), int64(e.state), int64(e.depth), e.visited, e.tried, int64(e.failures), int64(e.visits), int64(e.digest), e.fresh, e.word, e.told,
 		e.url, e.etag, e.modified, packHistory(&e.history))
 }
@@ -122,24 +154,24 @@ func unpackHistory(b []byte, h *plan.History) error {
 }
 
 // putLines writes the text of a page, compressed.
-func (s *store) putLines(id int64, lines []string) error {
+func (s *store) putLines(id int64, lines []string) {
 	var b strings.Builder
 	s.deflate.Reset(&b)
 	_, _ = io.WriteString(s.deflate, strings.Join(lines, "\n"))
 	_ = s.deflate.Close() // a Builder never fails
-	return s.db.Run(`INSERT OR REPLACE INTO texts VALUES (?, CAST(? AS BLOB))`, id, b.String())
+	s.run(`INSERT OR REPLACE INTO texts VALUES (?, CAST(? AS BLOB))`, id, b.String())
 }
 
 // lines returns the text of a page from one of the tables texts and held, or nil if there is none.
-func (s *store) lines(table string, id int64) (lines []string, err error) {
-	err = s.db.Each(`SELECT text FROM `+table+` WHERE url = ?`, func(q *sqlitedb.Stmt) error {
+func (s *store) lines(table string, id int64) (lines []string) {
+	s.each(`SELECT text FROM `+table+` WHERE url = ?`, func(q *sqlitedb.Stmt) error {
 		text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(q.ColumnBytes(0))), 2*maxText))
 		if lines = strings.Split(string(text), "\n"); err != nil {
 			err = sqlitedb.Damage(s.db.Path(), fmt.Sprintf("row %d of %s: %v", id, table, err))
 		}
 		return err
 	}, id)
-	return lines, err
+	return lines
 }
 
 // held is a change of a page's text that waits for the end of its round.
@@ -153,17 +185,13 @@ type held struct {
 }
 
 // hold keeps a change together with the text that the page had before. It does nothing if the page is already held.
-func (s *store) hold(id int64, h *held) error {
-	text, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	return s.db.Run(`INSERT OR IGNORE INTO held SELECT url, ?, text FROM texts WHERE url = ?`, string(text), id)
+func (s *store) hold(id int64, h *held) {
+	s.runJSON(`INSERT OR IGNORE INTO held SELECT url, ?2, text FROM texts WHERE url = ?1`, h, id)
 }
 
 // allHeld returns the changes that are held, in the order of their pages and without texts.
 func (s *store) allHeld() (list []*held, err error) {
-	err = s.db.Each(`SELECT known FROM held ORDER BY url`, func(q *sqlitedb.Stmt) error {
+	s.each(`SELECT known FROM held ORDER BY url`, func(q *sqlitedb.Stmt) error {
 		h := new(held)
 		list = append(list, h)
 		if err := json.Unmarshal(q.ColumnBytes(0), h); err != nil {
@@ -171,26 +199,14 @@ func (s *store) allHeld() (list []*held, err error) {
 		}
 		return nil
 	})
-	return list, err
+	return list, s.failed()
 }
 
 // saveHost writes what is known of a host.
-func (s *store) saveHost(h *host) error {
-	text, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	return s.db.Run(`INSERT OR REPLACE INTO hosts VALUES (?, ?)`, h.name, string(text))
-}
+func (s *store) saveHost(h *host) { s.runJSON(`INSERT OR REPLACE INTO hosts VALUES (?, ?)`, h, h.name) }
 
 // addChange queues a change for all outputs.
-func (s *store) addChange(c *Change) error {
-	text, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	return s.db.Run(`INSERT INTO changes (change) VALUES (?)`, string(text))
-}
+func (s *store) addChange(c *Change) { s.runJSON(`INSERT INTO changes (change) VALUES (?)`, c) }
 
 // numbered is a change and its number in the list of all changes.
 type numbered struct {
@@ -199,15 +215,19 @@ type numbered struct {
 }
 
 // changesAfter returns the next changes after number n, at most limit.
-func (s *store) changesAfter(n, limit int64) (list []numbered, err error) {
-	err = s.db.Each(`SELECT id, change FROM changes WHERE id > ? ORDER BY id LIMIT ?`, func(q *sqlitedb.Stmt) error {
+func (s *store) changesAfter(n, limit int64) (list []numbered) {
+	s.each(`SELECT id, change FROM changes WHERE id > ? ORDER BY id LIMIT ?`, func(q *sqlitedb.Stmt) error {
 		list = append(list, numbered{q.ColumnInt(0), q.ColumnText(1)})
 		return nil
 	}, n, limit)
-	return list, err
+	return list
 }
 
 // newest returns the number of the last change.
-func (s *store) newest() (int64, error) {
-	return s.db.QueryInt(`SELECT seq FROM sqlite_sequence WHERE name = 'changes'`)
+func (s *store) newest() (n int64) {
+	s.each(`SELECT seq FROM sqlite_sequence WHERE name = 'changes'`, func(q *sqlitedb.Stmt) error {
+		n = q.ColumnInt(0)
+		return nil
+	})
+	return n
 }

@@ -26,25 +26,20 @@ func (w *Watch) tell(ctx context.Context, since time.Time) error {
 		return err
 	}
 	of := make(map[*host][]*held)
-	for _, h := range w.hosts {
-		if len(h.entries) > 0 {
-			of[h] = nil // its places count visits without a change too
-		}
-	}
 	for _, one := range list {
 		if one.e = w.urls[one.URL]; one.e != nil {
 			of[one.e.host] = append(of[one.e.host], one)
 		}
 	}
-	for _, h := range slices.SortedFunc(maps.Keys(of), func(a, b *host) int { return cmp.Compare(a.entries[0].id, b.entries[0].id) }) {
+	for _, name := range slices.Sorted(maps.Keys(w.hosts)) { // also those without a change, whose places count visits
 		w.mu.Unlock() // outputs may go on
 		ended := ctx.Err() != nil
 		w.mu.Lock()
 		if ended {
 			return nil
 		}
-		counts := w.counts
-		if err := w.store.db.Transact(func() error { return w.tellOf(ctx, h, of[h], since) }); err != nil {
+		h, counts := w.hosts[name], w.counts
+		if err := w.store.transact(func() { w.tellOf(ctx, h, of[h], since) }); err != nil {
 			w.counts = counts
 			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 				return nil
@@ -56,47 +51,33 @@ func (w *Watch) tell(ctx context.Context, since time.Time) error {
 }
 
 // tellOf does for one host what tell does for all.
-func (w *Watch) tellOf(ctx context.Context, h *host, list []*held, since time.Time) error {
+func (w *Watch) tellOf(ctx context.Context, h *host, list []*held, since time.Time) {
 	var places map[place]*seenPlace // nil with selectors: every line that they select is reported
 	if w.reader.selectors == "" {
-		var err error
-		if places, err = w.store.places(h); err == nil && len(places)+len(list) > 0 {
-			err = w.store.weigh(ctx, places, h, list, since)
-		}
-		if err != nil {
-			return err
+		if places = w.store.places(h); len(places)+len(list) > 0 {
+			w.store.weigh(ctx, places, h, list, since)
 		}
 	}
 	news := Change{Change: "template"}
 	for _, one := range list {
-		if err := w.tellPage(ctx, one, places, &news); err != nil {
-			return err
-		}
+		w.tellPage(one, w.store.compared(ctx, one), places, &news)
 	}
 	if news.Pages > 0 {
-		if err := w.report(&news); err != nil {
-			return err
-		}
+		w.report(&news)
 	}
 	if len(places) > 0 {
-		if err := w.store.savePlaces(h, places); err != nil {
-			return err
-		}
+		w.store.savePlaces(h, places)
 	}
-	return w.store.saveHost(h)
+	w.store.saveHost(h)
 }
 
 // weigh adds to places what a round since that time has found, of which list is what has changed.
-func (s *store) weigh(ctx context.Context, places map[place]*seenPlace, h *host, list []*held, since time.Time) error {
+func (s *store) weigh(ctx context.Context, places map[place]*seenPlace, h *host, list []*held, since time.Time) {
 	for _, one := range list {
 		if since.IsZero() || one.Time.Before(since) {
 			since = one.Time
 		}
-		c, err := s.compared(ctx, one)
-		if err != nil {
-			return err
-		}
-		c.count(places, one.e.id)
+		s.compared(ctx, one).count(places, one.e.id)
 	}
 	pages := make(map[uint64]int, len(places)) // how many pages have the line, by its hash
 	for p, seen := range places {
@@ -109,9 +90,7 @@ func (s *store) weigh(ctx context.Context, places map[place]*seenPlace, h *host,
 	for _, e := range h.entries { // pages visited more than once, with and without another text
 		if len(places) > 0 && e.kind == page && e.state == live && e.visits > 1 && e.visited >= since.Unix() {
 			visited[e.id] = 1
-			if err := s.countLines(e, pages); err != nil {
-				return err
-			}
+			s.countLines(e, pages)
 		}
 	}
 	for _, p := range places {
@@ -134,7 +113,6 @@ func (s *store) weigh(ctx context.Context, places map[place]*seenPlace, h *host,
 	for _, p := range places {
 		p.Changed += float32(p.changed)
 	}
-	return nil
 }
 
 // count adds a page to the places where it has changed.
@@ -168,8 +146,8 @@ func (c *comparison) count(places map[place]*seenPlace, page int64) {
 }
 
 // countLines adds one to the counts in pages of the lines that a page has. Each page has the empty line.
-func (s *store) countLines(e *entry, pages map[uint64]int) error {
-	lines, err := s.lines("texts", e.id)
+func (s *store) countLines(e *entry, pages map[uint64]int) {
+	lines := s.lines("texts", e.id)
 	seen := make(map[uint64]bool, len(lines))
 	count := func(hash uint64) {
 		if _, asked := pages[hash]; asked && !seen[hash] {
@@ -184,28 +162,25 @@ func (s *store) countLines(e *entry, pages map[uint64]int) error {
 			count(hash)
 		}
 	}
-	return err
 }
 
 // compared compares the text of a held page before its change with its text now, unless ctx has ended. It has no edits
 // if the page is gone by now.
-func (s *store) compared(ctx context.Context, one *held) (*comparison, error) {
-	old, err := s.lines("held", one.e.id)
-	if err = cmp.Or(ctx.Err(), err); err != nil {
-		return nil, err
+func (s *store) compared(ctx context.Context, one *held) *comparison {
+	if s.err == nil {
+		s.err = ctx.Err()
 	}
-	now, err := s.lines("texts", one.e.id)
-	if err != nil || now == nil {
-		return &comparison{}, err
+	old, now := s.lines("held", one.e.id), s.lines("texts", one.e.id)
+	if now == nil {
+		return new(comparison)
 	}
-	return compare(old, now, one.Previous, one.Time), nil
+	return compare(old, now, one.Previous, one.Time)
 }
 
 // tellPage reports the change of one page, or adds the page to news, the change of the template.
-func (w *Watch) tellPage(ctx context.Context, one *held, places map[place]*seenPlace, news *Change) error {
-	c, err := w.store.compared(ctx, one)
-	if err != nil {
-		return err
+func (w *Watch) tellPage(one *held, c *comparison, places map[place]*seenPlace, news *Change) {
+	if w.store.err != nil {
+		return
 	}
 	template, unknown := false, false
 	isTemplate := func(e *edit) bool {
@@ -235,42 +210,38 @@ func (w *Watch) tellPage(ctx context.Context, one *held, places map[place]*seenP
 	switch {
 	case told:
 		w.counts.Changed++
-		err = w.report(&one.Change)
+		w.report(&one.Change)
 	case template:
 		w.counts.Template++
 		fallthrough
 	default:
 		w.counts.Unchanged++
 	}
-	if err == nil && !one.Previous.IsZero() {
+	if !one.Previous.IsZero() {
 		one.e.learn(int64(one.Time.Sub(one.Previous)/time.Second), told, one.Ago, one.Listed, one.Word)
-		err = w.store.put(one.e)
+		w.store.put(one.e)
 	}
-	if err == nil {
-		err = w.store.db.Run(`DELETE FROM held WHERE url = ?`, one.e.id)
-	}
-	return err
+	w.store.run(`DELETE FROM held WHERE url = ?`, one.e.id)
 }
 
 // places returns what is known of the places of a host.
-func (s *store) places(h *host) (map[place]*seenPlace, error) {
+func (s *store) places(h *host) map[place]*seenPlace {
 	var known []seenPlace
-	text, err := s.meta(placesOf + h.name)
-	if text != "" && json.Unmarshal([]byte(text), &known) != nil {
-		err = sqlitedb.Damage(s.db.Path(), fmt.Sprintf("the places of host %q", h.name))
+	if text := s.meta(placesOf + h.name); text != "" && json.Unmarshal([]byte(text), &known) != nil {
+		s.err = sqlitedb.Damage(s.db.Path(), fmt.Sprintf("the places of host %q", h.name))
 	}
 	places := make(map[place]*seenPlace, len(known))
 	for _, p := range known {
 		places[p.place] = &p
 	}
-	return places, err
+	return places
 }
 
 // placesOf and the name of a host are the key of its places in the table meta.
 const placesOf = "places "
 
 // savePlaces keeps the most important places of a host for later rounds.
-func (s *store) savePlaces(h *host, places map[place]*seenPlace) error {
+func (s *store) savePlaces(h *host, places map[place]*seenPlace) {
 	list := make([]*seenPlace, 0, len(places))
 	for _, p := range places {
 		p.Told = p.Told && p.Changed > p.Same || p.template()
@@ -284,9 +255,5 @@ func (s *store) savePlaces(h *host, places map[place]*seenPlace) error {
 	slices.SortFunc(list, func(a, b *seenPlace) int {
 		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(b.changed, a.changed), cmp.Compare(a.Same, b.Same), cmp.Compare(a.Context, b.Context), cmp.Compare(a.From, b.From), cmp.Compare(a.Page, b.Page))
 	})
-	text, err := json.Marshal(list[:min(len(list), maxPlaces)])
-	if err != nil {
-		return err
-	}
-	return s.setMeta(placesOf+h.name, string(text))
+	s.runJSON(setMeta, list[:min(len(list), maxPlaces)], placesOf+h.name)
 }

@@ -37,11 +37,11 @@ type Change struct {
 
 // visit is the response to a request.
 type visit struct {
-	status int
-	title  string
+	*crawl.Page
+
+	u      canonical.URL
 	lines  []string // the text; nil if it was not read, for example after 304
 	digest uint64
-	header http.Header
 	at     time.Time
 }
 
@@ -53,76 +53,70 @@ func (w *Watch) take(_ context.Context, p *crawl.Page) error {
 	if err != nil {
 		return err
 	}
-	v := &visit{status: p.Status, header: p.Header, at: w.now()}
+	v := &visit{Page: p, u: u, at: w.now()}
 	missing := p.Status == http.StatusNotFound || p.Status == http.StatusGone
 	whole := p.Err == nil && (p.Status/100 == 2 || p.RedirectTo != "" || missing && u.Path() == robotsPath)
 	if whole { // slow work is done without the lock
-		v.title, v.lines = p.Title(), w.reader.lines(p)
+		v.lines = w.reader.lines(p)
 		v.digest = digest(v.lines)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.fail(w.store.db.Transact(func() error { return w.settle(u, p, v, whole) }))
+	return w.fail(w.store.transact(func() { w.settle(v, whole) }))
 }
 
 // settle records a visit in the entry of its URL, and adds the URLs that the page leads to. With whole the response has
 // a body that counts.
-func (w *Watch) settle(u canonical.URL, p *crawl.Page, v *visit, whole bool) error {
-	e := w.urls[u.String()]
+func (w *Watch) settle(v *visit, whole bool) {
+	e := w.urls[v.u.String()]
 	if e == nil {
-		return nil
+		return
 	}
-	if e, ok := errors.AsType[*crawl.PageError](p.Err); ok && p.Status == 0 && e.Class == "handler" { // by ask
-		return nil
+	if e, ok := errors.AsType[*crawl.PageError](v.Err); ok && v.Status == 0 && e.Class == "handler" { // by ask
+		return
 	}
 	e.round = w.round
-	var err error
 	switch {
 	case whole && e.kind == page:
-		err = w.seen(e, v)
-	case whole || p.Status == http.StatusNotModified && e.conditional(): // ask made it conditional, not the crawl
-		if whole && p.RedirectTo == "" {
-			v.digest = xxhash.Sum64(p.Body) // of the whole body, which may be a single line
+		w.seen(e, v)
+	case whole || v.Status == http.StatusNotModified && e.conditional(): // ask made it conditional, not the crawl
+		if whole && v.RedirectTo == "" {
+			v.digest = xxhash.Sum64(v.Body) // of the whole body, which may be a single line
 		}
 		w.count(e, &w.counts.Unchanged)
-		e.answered(v)
-		err = w.store.put(e)
-	case p.Status == http.StatusNotFound || p.Status == http.StatusGone:
-		err = w.lost(e, v)
+		w.answered(e, v)
+	case v.Status == http.StatusNotFound || v.Status == http.StatusGone:
+		w.lost(e, v)
+	case v.Status == 0 && v.Err != nil:
+		w.missed(e, v.at, v.Err.Error())
 	default:
-		why := fmt.Sprintf("status %d", p.Status)
-		if p.Status == 0 && p.Err != nil {
-			why = p.Err.Error()
-		}
-		err = w.missed(e, v.at, why)
+		w.missed(e, v.at, fmt.Sprintf("status %d", v.Status))
 	}
 	switch {
-	case err != nil || !whole:
-	case p.RedirectTo != "":
-		err = w.moved(e, p)
+	case !whole:
+	case v.RedirectTo != "":
+		w.moved(e, v.RedirectTo)
 	default:
-		err = w.lead(u, e, p)
+		w.lead(e, v)
 	}
-	return err
 }
 
 // moved adds the target of a redirect, which the crawl requests. It marks one that is not in scope, so that ask refuses it.
-func (w *Watch) moved(from *entry, p *crawl.Page) error {
-	u, err := canonical.Parse(p.RedirectTo)
+func (w *Watch) moved(from *entry, target string) {
+	u, err := canonical.Parse(target)
 	switch {
-	case err != nil:
-		return nil //nolint:nilerr // the crawl does not request it either
+	case err != nil: // the crawl does not request it either
+		return
 	case from.depth == seedDepth && from.kind == page && w.scope.Recheck(u, true).In:
 		w.scope.AddSeed(u)
 	case w.scope.Check(u, int(from.depth), 0, false).In:
 	case from.kind == rules: // the crawl follows redirects of robots.txt to any host
-		return nil
+		return
 	default:
 		w.outside[u.String()], w.outside[u.Host()] = true, true
-		return nil
+		return
 	}
-	_, err = w.add(u, from.kind, from.depth)
-	return err
+	w.add(u, from.kind, from.depth)
 }
 
 // count counts a visit of a page in Visits and in one more field, as. It does not count robots.txt and sources.
@@ -134,55 +128,56 @@ func (w *Watch) count(e *entry, as *int) {
 }
 
 // missed records a visit that failed, and why.
-func (w *Watch) missed(e *entry, at time.Time, why string) error {
+func (w *Watch) missed(e *entry, at time.Time, why string) {
 	w.count(e, &w.counts.Failed)
 	if e.kind == page {
 		w.counts.Failure = cmp.Or(w.counts.Failure, cli.Clean(e.url+": "+why))
 	}
 	e.failures++
 	e.tried = max(at.Unix(), 1)
-	return w.store.put(e)
+	w.store.put(e)
 }
 
 // lost records that a URL answered 404 or 410. It reports a page that was there before.
-func (w *Watch) lost(e *entry, v *visit) error {
-	var err error
+func (w *Watch) lost(e *entry, v *visit) {
 	if (e.state == live || e.state == quiet && e.visited > 0) && e.kind == page {
 		w.count(e, &w.counts.Gone)
-		err = w.report(&Change{Change: "gone", Time: v.at, URL: e.url, Status: v.status, Previous: since1970(e.visited)})
+		w.report(v.change("gone", e))
 	}
 	e.state, e.visited, e.etag, e.modified, e.digest = gone, v.at.Unix(), "", "", 0
-	return errors.Join(err, w.store.db.Run(`DELETE FROM texts WHERE url = ?`, e.id), w.store.put(e))
+	w.store.run(`DELETE FROM texts WHERE url = ?`, e.id)
+	w.store.put(e)
 }
 
 // seen records a visit of a page that was read. If it has another text than before, the page is held until the round is
 // over, see tell.
-func (w *Watch) seen(e *entry, v *visit) error {
+func (w *Watch) seen(e *entry, v *visit) {
 	other := e.state == live && e.digest != v.digest
-	var err error
 	switch {
 	case e.state == quiet || e.state == gone && w.first:
 		w.count(e, &w.counts.First)
 	case e.state == found || e.state == gone:
 		w.count(e, &w.counts.Added)
-		err = w.report(&Change{Change: "added", Time: v.at, URL: e.url, Status: v.status, Title: v.title, Previous: since1970(e.visited)})
+		w.report(v.change("added", e))
 	case other:
 		w.counts.Visits++
-		err = w.store.hold(e.id, &held{
-			Change: Change{Change: "changed", Time: v.at, URL: e.url, Status: v.status, Title: v.title, Previous: since1970(e.visited)},
-			Ago:    modifiedAgo(v), Listed: e.word > 0, Word: e.announced(),
-		})
+		w.store.hold(e.id, &held{Change: *v.change("changed", e), Ago: modifiedAgo(v), Listed: e.word > 0, Word: e.announced()})
 	default:
 		w.count(e, &w.counts.Unchanged)
 	}
-	if err == nil && (e.state != live || other) {
-		err = w.store.putLines(e.id, v.lines)
+	if e.state != live || other {
+		w.store.putLines(e.id, v.lines)
 	}
-	if err != nil {
-		return err
+	w.answered(e, v)
+}
+
+// change returns a change of a page that a visit has found. The entry is as of the visit before.
+func (v *visit) change(what string, e *entry) *Change {
+	c := &Change{Change: what, Time: v.at, URL: e.url, Status: v.Status, Title: v.Title()}
+	if e.visited > 0 {
+		c.Previous = time.Unix(e.visited, 0).UTC()
 	}
-	e.answered(v)
-	return w.store.put(e)
+	return c
 }
 
 // learn learns from a visit whether the URL has changed since the visit before, seconds ago. listed says whether a source
@@ -198,27 +193,28 @@ func (e *entry) learn(seconds int64, changed bool, ago time.Duration, listed, wo
 }
 
 // answered records a visit that was answered with a page or with 304. From another text of a page tell learns.
-func (e *entry) answered(v *visit) {
-	at, changed := v.at.Unix(), v.status != http.StatusNotModified && e.digest != v.digest
+func (w *Watch) answered(e *entry, v *visit) {
+	at, changed := v.at.Unix(), v.Status != http.StatusNotModified && e.digest != v.digest
 	if e.state == live && (e.kind != page || !changed) {
 		e.learn(at-e.visited, changed, modifiedAgo(v), e.word > 0, e.announced())
 	}
-	if v.status != http.StatusNotModified {
-		e.digest, e.etag, e.modified = v.digest, tag(v.header.Get("ETag")), tag(v.header.Get("Last-Modified"))
+	if v.Status != http.StatusNotModified {
+		e.digest, e.etag, e.modified = v.digest, tag(v.Header.Get("ETag")), tag(v.Header.Get("Last-Modified"))
 	}
-	e.state, e.visited, e.failures, e.tried, e.told, e.fresh = live, at, 0, 0, e.word, freshUntil(v.header, v.at)
+	e.state, e.visited, e.failures, e.tried, e.told, e.fresh = live, at, 0, 0, e.word, freshUntil(v.Header, v.at)
 	e.visits++
+	w.store.put(e)
 }
 
 // modifiedAgo returns how long before the visit the page has changed, by Last-Modified. Zero means that the host does
 // not say so, or that it gives the time of its response, as programs do that generate pages.
 func modifiedAgo(v *visit) time.Duration {
-	t, err := http.ParseTime(v.header.Get("Last-Modified"))
+	t, err := http.ParseTime(v.Header.Get("Last-Modified"))
 	if err != nil {
 		return 0
 	}
 	ago, answered := v.at.Sub(t), v.at.Sub(t)
-	if date, err := http.ParseTime(v.header.Get("Date")); err == nil {
+	if date, err := http.ParseTime(v.Header.Get("Date")); err == nil {
 		answered = date.Sub(t)
 	}
 	if min(ago, answered) <= time.Minute {
@@ -263,38 +259,34 @@ func freshUntil(h http.Header, at time.Time) int64 {
 }
 
 // lead adds the URLs that a page, sitemap, feed or robots.txt leads to.
-func (w *Watch) lead(u canonical.URL, e *entry, p *crawl.Page) error {
-	if e.kind == rules {
-		return w.sitemaps(u, e, p)
+func (w *Watch) lead(e *entry, v *visit) {
+	switch {
+	case e.kind == rules:
+		w.sitemaps(e, v)
+		return
+	case e.kind == source || sitemap.Detect(v.ContentType, v.Body) != sitemap.None:
+		w.list(e, v)
+		return
 	}
-	if e.kind == source || sitemap.Detect(p.ContentType, p.Body) != sitemap.None {
-		return w.list(u, e, p)
-	}
-	for _, link := range p.Links() {
+	for _, link := range v.Links() {
 		if to, err := canonical.Parse(link); err == nil {
-			if err := w.meet(p, e, to, page); err != nil {
-				return err
-			}
+			w.meet(v, e, to, page)
 		}
 	}
 	if !w.o.Settings.Sitemaps.Enabled || !w.o.Settings.Sitemaps.Feeds {
-		return nil
+		return
 	}
-	for feed := range p.Find(`link[rel~=alternate][type="application/rss+xml"][href], link[rel~=alternate][type="application/atom+xml"][href]`) {
-		u, err := canonical.Parse(feed.URL("href"))
-		if err == nil && w.scope.Reaches(u) { // unlike a sitemap, which may be on any host that robots.txt names
-			if err := w.meet(p, e, u, source); err != nil {
-				return err
-			}
+	for feed := range v.Find(`link[rel~=alternate][type="application/rss+xml"][href], link[rel~=alternate][type="application/atom+xml"][href]`) {
+		if to, err := canonical.Parse(feed.URL("href")); err == nil && w.scope.Reaches(to) { // unlike a sitemap, which may be on any host that robots.txt names
+			w.meet(v, e, to, source)
 		}
 	}
-	return nil
 }
 
 // meet adds a page, or a source, that a page leads to, if it is in scope. It requests a new one in the current crawl if
 // the budget covers it besides the URLs that wait. A source that another lists is requested when it is due, so that
 // sitemaps without end get no more than their part of the budget.
-func (w *Watch) meet(p *crawl.Page, from *entry, u canonical.URL, k kind) error {
+func (w *Watch) meet(v *visit, from *entry, u canonical.URL, k kind) {
 	depth, in := from.depth, false
 	if k == page {
 		depth, u = depth+1, w.rules.Apply(u)
@@ -303,73 +295,52 @@ func (w *Watch) meet(p *crawl.Page, from *entry, u canonical.URL, k kind) error 
 		in = w.scope.CheckSitemap(u, int(depth), 0).In
 	}
 	if !in {
-		return nil
+		return
 	}
-	e, err := w.add(u, k, depth)
-	if e == nil || err != nil || k == source && from.kind == source || e.host.left(w.o.Budget, w.now())-e.host.pending <= 1 {
-		return err
+	e := w.add(u, k, depth)
+	if e == nil || k == source && from.kind == source || e.host.left(w.o.Budget, w.now())-e.host.pending <= 1 {
+		return
 	}
-	if p.Follow(e.url).OK() {
+	if v.Follow(e.url).OK() {
 		e.round = w.round
 		e.host.pending++
 	}
-	return nil
 }
 
 // sitemaps adds the sitemaps that robots.txt names, or else /sitemap.xml, which may exist.
-func (w *Watch) sitemaps(u canonical.URL, e *entry, p *crawl.Page) error {
-	urls := robots.Parse(p.Body).Sitemaps()
+func (w *Watch) sitemaps(e *entry, v *visit) {
+	urls := robots.Parse(v.Body).Sitemaps()
 	if len(urls) == 0 {
 		urls = []string{"/sitemap.xml"}
 	}
 	for _, ref := range urls[:min(len(urls), 100)] {
-		if to, err := u.Resolve(ref); err == nil {
-			if err := w.meet(p, e, to, source); err != nil {
-				return err
-			}
+		if to, err := v.u.Resolve(ref); err == nil {
+			w.meet(v, e, to, source)
 		}
 	}
-	return nil
 }
 
 // list reads a sitemap or a feed: it adds new URLs, and records the dates of changes.
-func (w *Watch) list(u canonical.URL, e *entry, p *crawl.Page) error {
-	var failed error
-	sitemap.Read(sitemap.Document{Body: p.Body, Base: u, Charset: p.Charset, List: true, Rules: w.rules}, func(one sitemap.Entry) bool {
-		switch one.Rel {
-		case sitemap.Sitemap:
-			failed = w.meet(p, e, one.URL, source)
-		case sitemap.Page:
-			failed = w.meet(p, e, one.URL, page)
-		default:
+func (w *Watch) list(e *entry, v *visit) {
+	kinds := map[sitemap.Rel]kind{sitemap.Sitemap: source, sitemap.Page: page}
+	sitemap.Read(sitemap.Document{Body: v.Body, Base: v.u, Charset: v.Charset, List: true, Rules: w.rules}, func(one sitemap.Entry) bool {
+		k, ok := kinds[one.Rel]
+		if !ok {
 			return true
 		}
-		if to := w.urls[one.URL.String()]; failed == nil && to != nil && !one.LastMod.IsZero() {
-			word := min(one.LastMod.Unix(), w.now().Unix())
-			if word > to.word {
+		w.meet(v, e, one.URL, k)
+		if to := w.urls[one.URL.String()]; to != nil && !one.LastMod.IsZero() {
+			if word := min(one.LastMod.Unix(), w.now().Unix()); word > to.word {
 				to.word = word
-				failed = w.store.put(to)
+				w.store.put(to)
 			}
 		}
-		return failed == nil
+		return true
 	})
-	return failed
 }
 
 // report queues a change for the outputs and gives it its id.
-func (w *Watch) report(c *Change) error {
-	n, err := w.store.newest()
-	if err != nil {
-		return err
-	}
-	c.ID, c.Time = fmt.Sprintf("%s-%d", w.id, n+1), c.Time.UTC().Truncate(time.Second)
-	return w.store.addChange(c)
-}
-
-// since1970 returns the time so many seconds after 1970; zero seconds give the zero time.
-func since1970(seconds int64) (t time.Time) {
-	if seconds > 0 {
-		t = time.Unix(seconds, 0).UTC()
-	}
-	return t
+func (w *Watch) report(c *Change) {
+	c.ID, c.Time = fmt.Sprintf("%s-%d", w.id, w.store.newest()+1), c.Time.UTC().Truncate(time.Second)
+	w.store.addChange(c)
 }

@@ -174,10 +174,10 @@ func TestModifiedAgo(t *testing.T) {
 		{"a time to come", -time.Hour, time.Second, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			v := &visit{at: begin, header: make(http.Header)}
+			v := &visit{at: begin, Page: &crawl.Page{Header: make(http.Header)}}
 			for name, ago := range map[string]time.Duration{"Last-Modified": tc.modified, "Date": tc.date} {
 				if ago != 0 {
-					v.header.Set(name, begin.Add(-ago).Format(http.TimeFormat))
+					v.Header.Set(name, begin.Add(-ago).Format(http.TimeFormat))
 				}
 			}
 			require.Equal(t, tc.want, modifiedAgo(v))

@@ -187,7 +187,7 @@ func (w *Watch) open() error {
 		err = w.store.load(w.know, w.hosts)
 	}
 	if err == nil {
-		err = w.store.db.Transact(w.begin)
+		err = w.begin()
 	}
 	if err == nil {
 		err = w.reread()
@@ -226,46 +226,43 @@ func (w *Watch) know(e *entry) error {
 
 // begin adds the given seeds and, if the watch is new, the pages of the crawl in the directory.
 func (w *Watch) begin() error {
-	named, err := w.store.meta("named") // by earlier runs
-	if err == nil {
-		w.id, err = w.store.meta("id")
-	}
-	if err != nil {
-		return err
-	}
-	for host := range strings.FieldsSeq(named) {
-		w.named[host] = true
-	}
-	w.first = !w.complete()
+	var seeds []canonical.URL
 	for _, seed := range w.o.Seeds {
 		u, err := canonical.ParseTyped(seed)
 		if err != nil {
 			return cli.Usagef("%s: %w", seed, err)
 		}
-		u = w.rules.Apply(u)
-		w.name(u)
-		if _, err := w.add(u, page, seedDepth); err != nil {
-			return err
-		}
-	}
-	if w.id == "" {
-		if err := w.adopt(); err != nil {
-			return err
-		}
-		w.id = fmt.Sprintf("%x", w.now().UnixNano())
-		if err := w.store.setMeta("id", w.id); err != nil {
-			return err
-		}
-	}
-	if len(w.urls) == 0 {
-		return cli.Usagef("%s has a crawl without a page: name the URL to begin at", w.o.Dir)
+		seeds = append(seeds, w.rules.Apply(u))
 	}
 	settings, err := w.o.Settings.SaveIn(w.o.Dir)
 	if err != nil {
 		return err
 	}
-	hosts := strings.Join(slices.Sorted(maps.Keys(w.named)), " ")
-	return errors.Join(w.store.setMeta("settings", settings), w.store.setMeta("named", hosts), w.store.setMeta("flags", w.o.Flags))
+	return w.store.db.Transact(func() error {
+		w.id = w.store.meta("id")
+		for host := range strings.FieldsSeq(w.store.meta("named")) { // by earlier runs
+			w.named[host] = true
+		}
+		w.first = !w.complete()
+		for _, u := range seeds {
+			w.name(u)
+			w.add(u, page, seedDepth)
+		}
+		if w.id == "" {
+			if err := w.adopt(); err != nil {
+				return err
+			}
+			w.id = fmt.Sprintf("%x", w.now().UnixNano())
+		}
+		if len(w.urls) == 0 {
+			return cli.Usagef("%s has a crawl without a page: name the URL to begin at", w.o.Dir)
+		}
+		named := strings.Join(slices.Sorted(maps.Keys(w.named)), " ")
+		for key, value := range map[string]string{"id": w.id, "settings": settings, "named": named, "flags": w.o.Flags} {
+			w.store.run(setMeta, key, value)
+		}
+		return w.store.failed()
+	})
 }
 
 // reread has the next visits of all pages go unreported, if another part of their text is compared than in the last
@@ -274,21 +271,20 @@ func (w *Watch) reread() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := fmt.Sprintf("%q %q", w.o.Select, w.o.Ignore)
-	was, err := w.store.meta("reader")
-	if err != nil || was == now {
-		return err
+	if w.store.meta("reader") == now {
+		return nil
 	}
 	if err := w.tell(context.Background(), time.Time{}); err != nil {
 		return err
 	}
-	for _, e := range w.urls {
-		if e.kind == page && e.state == live {
-			e.state = quiet
+	return w.store.transact(func() {
+		for _, e := range w.urls {
+			if e.kind == page && e.state == live {
+				e.state = quiet
+			}
 		}
-	}
-	return w.store.db.Transact(func() error {
-		err := w.store.db.Run(`UPDATE urls SET state = ? WHERE kind = ? AND state = ?`, int64(quiet), int64(page), int64(live))
-		return errors.Join(err, w.store.setMeta("reader", now))
+		w.store.run(`UPDATE urls SET state = ? WHERE kind = ? AND state = ?`, int64(quiet), int64(page), int64(live))
+		w.store.run(setMeta, "reader", now)
 	})
 }
 
@@ -299,10 +295,8 @@ func Saved(dir string) (settings *config.Config, flags string, err error) {
 	if _, none := os.Stat(path); none == nil {
 		s, err := openStore(path)
 		if err == nil {
-			var also error
-			text, err = s.meta("settings")
-			flags, also = s.meta("flags")
-			err = errors.Join(err, also, s.db.Close())
+			text, flags = s.meta("settings"), s.meta("flags")
+			err = errors.Join(s.failed(), s.db.Close())
 		}
 		if err != nil {
 			return nil, "", onDisk(err)
@@ -424,7 +418,8 @@ func (w *Watch) ask(r *http.Request) error {
 	h.Earned = max(-1, h.Earned-1)
 	h.pending = max(0, h.pending-1)
 	w.counts.Requests++
-	if err := w.fail(w.store.saveHost(h)); err != nil { // also of a request that is not answered
+	w.store.saveHost(h)
+	if err := w.fail(w.store.failed()); err != nil { // also of a request that is not answered
 		return err
 	}
 	if e == nil || !e.conditional() {
@@ -456,10 +451,11 @@ func (w *Watch) skipped(s crawl.Skipped) {
 	case e == nil || s.Reason == "seen" || e.round != w.round || e.state == live:
 	case s.Reason == "trap":
 		e.state, e.visited = gone, w.now().Unix()
-		_ = w.fail(w.store.put(e)) // an error ends the watch
+		w.store.put(e)
 	case e.tried == 0:
-		_ = w.fail(w.missed(e, w.now(), cmp.Or(s.Detail, s.Reason)))
+		w.missed(e, w.now(), cmp.Or(s.Detail, s.Reason))
 	}
+	_ = w.fail(w.store.failed()) // it ends the watch
 }
 
 // fail ends the watch if err is not nil: it keeps the first error, and stops the current crawl. It returns err. The

@@ -146,6 +146,12 @@ func (w *tried) round(after time.Duration) (Counts, []string) {
 	return counts, short
 }
 
+// queue queues a change for all outputs.
+func (w *tried) queue(c *Change) {
+	w.store.addChange(c)
+	require.NoError(w.t, w.store.failed())
+}
+
 // told returns the changes in the file.
 func (w *tried) told() (list []Change) {
 	f, err := os.Open(w.file)
@@ -440,7 +446,7 @@ func TestWebhookCatchesUp(t *testing.T) {
 		w := watched(t, dir, clk, true, 0, "http://127.0.0.1:1/")
 		require.NoError(t, w.out.Webhook(hook.URL, nil))
 		for i := 0; run == 0 && i < changes; i++ {
-			require.NoError(t, w.store.addChange(&Change{ID: fmt.Sprint(i)}))
+			w.queue(&Change{ID: fmt.Sprint(i)})
 		}
 		require.Equal(t, run == 1, w.out.Run(ended, w.o.Log) == nil)
 		require.Len(t, w.told(), changes)
@@ -461,7 +467,7 @@ func TestFullDisk(t *testing.T) {
 	defer w.end()
 	out := w.NewOutputs()
 	require.NoError(t, out.Lines("/dev/full"))
-	require.NoError(t, w.store.addChange(&Change{ID: "x"}))
+	w.queue(&Change{ID: "x"})
 	ended, end := context.WithCancel(t.Context())
 	end()
 	require.ErrorContains(t, out.Run(ended, w.o.Log), "free some room there")

@@ -75,26 +75,15 @@ func (o *Outputs) Webhook(to string, secret []byte) error {
 	h := &hook{url: to, secret: secret}
 	h.client.Timeout = hookTimeout
 	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	out := &output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(to))), hook: true}
-	out.send = func(ctx context.Context, list []numbered) (int, error) {
-		if now := clock.System().Now(); now.Unix() < out.wait { // by a Retry-After, perhaps to an earlier process
-			return 0, &refusal{errors.New("it has asked to be left alone"), time.Unix(out.wait, 0).Sub(now)}
-		}
+	send := func(ctx context.Context, list []numbered) (int, error) {
 		for i, c := range list {
-			err := h.post(ctx, c)
-			if refused, ok := errors.AsType[*refusal](err); ok && refused.after > 0 {
-				out.wait = clock.System().Now().Add(refused.after).Unix()
-				if failed := o.commit(out, out.at); failed != nil {
-					return i, failed
-				}
-			}
-			if err != nil {
+			if err := h.post(ctx, c); err != nil {
 				return i, err
 			}
 		}
 		return len(list), nil
 	}
-	return o.add(out)
+	return o.add(&output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(to))), hook: true, send: send})
 }
 
 // refusal is a failed delivery.
@@ -111,29 +100,32 @@ func (r *refusal) Error() string {
 }
 
 // post sends a change. If it is sent again, the request has the same Webhook-Id and body, but another time and
-// signature.
+// signature. Its errors do not contain the URL, which may be a secret.
 func (h *hook) post(ctx context.Context, c numbered) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, strings.NewReader(c.text))
-	if err != nil {
-		return withoutURL(err)
-	}
 	var id struct {
 		ID string `json:"id"`
 	}
 	if err := json.Unmarshal([]byte(c.text), &id); err != nil {
 		return err
 	}
-	at := fmt.Sprint(clock.System().Now().Unix())
-	r.Header.Set("Content-Type", "application/json")
-	r.Header.Set("User-Agent", "Treadlight/"+cli.Version())
-	r.Header.Set("Webhook-Id", id.ID)
-	r.Header.Set("Webhook-Timestamp", at)
-	if h.secret != nil {
-		r.Header.Set("Webhook-Signature", sign(h.secret, id.ID, at, c.text))
+	var res *http.Response
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, strings.NewReader(c.text))
+	if err == nil {
+		at := fmt.Sprint(clock.System().Now().Unix())
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("User-Agent", "Treadlight/"+cli.Version())
+		r.Header.Set("Webhook-Id", id.ID)
+		r.Header.Set("Webhook-Timestamp", at)
+		if h.secret != nil {
+			r.Header.Set("Webhook-Signature", sign(h.secret, id.ID, at, c.text))
+		}
+		res, err = h.client.Do(r)
 	}
-	res, err := h.client.Do(r)
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		err = e.Err
+	}
 	if err != nil {
-		return withoutURL(err)
+		return &refusal{cause: err}
 	}
 	if res.ContentLength <= 64<<10 {
 		_, _ = io.CopyN(io.Discard, res.Body, res.ContentLength) // so that the connection can be used again; -1 reads nothing
@@ -151,12 +143,4 @@ func sign(secret []byte, id, at, body string) string {
 	mac := hmac.New(sha256.New, secret)
 	_, _ = io.WriteString(mac, id+"."+at+"."+body) // a hash never fails
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
-}
-
-// withoutURL returns a refusal for the error of a request, without its URL, which may be a secret.
-func withoutURL(err error) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
-	}
-	return &refusal{cause: err}
 }

@@ -88,7 +88,7 @@ func TestDelivery(t *testing.T) {
 		defer w.end()
 		require.NoError(t, w.out.Webhook(hook.URL, key))
 		if len(ids) == 0 {
-			require.NoError(t, w.store.addChange(&Change{ID: "one"}))
+			w.queue(&Change{ID: "one"})
 		}
 		return w.out.Run(ended, slog.New(slog.DiscardHandler))
 	}
@@ -124,7 +124,7 @@ func TestDatabaseFailsAtAWebhook(t *testing.T) {
 	defer w.end()
 	out := w.NewOutputs()
 	require.NoError(t, out.Webhook(hook.URL, nil))
-	require.NoError(t, w.store.addChange(&Change{ID: "one"}))
+	w.queue(&Change{ID: "one"})
 	require.NoError(t, w.store.db.Exec(`DROP TABLE sinks`))
 	ctx, end := context.WithTimeout(t.Context(), time.Minute)
 	defer end()
