@@ -71,8 +71,7 @@ func (e *entry) conditional() bool {
 type host struct {
 	Prior   plan.Prior `json:"prior"`
 	Trust   plan.Trust `json:"trust"`
-	Earned  float64    `json:"earned"`  // requests for known pages, which the budget brings little by little
-	Planned int64      `json:"planned"` // until when Earned counts, in seconds since 1970
+	Planned int64      `json:"planned"` // when known pages had their turn last, in seconds since 1970
 	Spent   [25]int32  `json:"spent"`   // requests per hour: those of a day and of a part of one more hour
 	Hour    int64      `json:"hour"`    // the latest hour in Spent, in hours since 1970
 	name    string
@@ -110,15 +109,6 @@ func (h *host) left(given int, now time.Time) int {
 		left -= int(n)
 	}
 	return left
-}
-
-// earn adds to Earned what the budget has brought, for a day at most.
-func (h *host) earn(given int, now time.Time) {
-	perDay := float64(h.budget(given))
-	if h.Planned > 0 && h.Planned < now.Unix() { // not if it is new, or the clock was set back
-		h.Earned = min(h.Earned+perDay*plan.Days(time.Duration(now.Unix()-h.Planned)*time.Second), perDay)
-	}
-	h.Planned = now.Unix()
 }
 
 // hostOf returns the host with this canonical name, and adds it if it is new.
@@ -251,21 +241,25 @@ func (e *entry) value(now time.Time, all bool) (class int, value float64) {
 }
 
 // due returns the URLs to request next: for each host as many as its budget allows. Without all, known pages get what
-// the budget has brought since they got the last, so that they are visited evenly.
+// the budget brings in the time since they had their turn last, so that their visits are spread over the day.
 func (w *Watch) due(now time.Time, all bool) (urls []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts.Waiting = 0
 	for _, h := range w.hosts {
-		h.earn(w.o.Budget, now)
 		list := w.dueOf(h, now, all)
 		h.pending = 0
 		left := h.left(w.o.Budget, now) - 1 // one for robots.txt
 		part := max(1, left/5)
+		h.Planned = min(h.Planned, now.Unix()) // the clock may have been set back
+		turn := int(float64(h.budget(w.o.Budget)) * min(1, plan.Days(now.Sub(time.Unix(h.Planned, 0)))))
+		if turn > 0 {
+			h.Planned = now.Unix()
+		}
 		taken := [3]int{}
 		for _, c := range list {
 			n := taken[0] + taken[1] + taken[2]
-			if c.class == 2 && !all && (n >= left || taken[2] >= int(h.Earned)) {
+			if c.class == 2 && !all && (n >= left || taken[2] >= turn) {
 				break
 			}
 			// Sources get at most a fifth. New pages leave a fifth to known pages.

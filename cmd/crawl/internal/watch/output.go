@@ -96,7 +96,7 @@ func (o *Outputs) Lines(path string) error {
 	if !info.Mode().IsRegular() {
 		return nil
 	}
-	if to.at, err = o.lastIn(f, to.at); err != nil {
+	if to.at, err = o.lastIn(f, info.Size(), to.at); err != nil {
 		return cli.Write("--output", err)
 	}
 	return o.save(to)
@@ -106,12 +106,8 @@ func (o *Outputs) Lines(path string) error {
 // one batch, the file may have what a killed process did not commit. A change is there only as a whole line: the file may
 // have parts of changes, and, if the database is older than the file, changes whose numbers are given again. If the file
 // ends with a part of a change, it cuts the part off. Lines that others have appended stay.
-func (o *Outputs) lastIn(f *os.File, at int64) (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	from := max(0, info.Size()-maxTail)
+func (o *Outputs) lastIn(f *os.File, size, at int64) (int64, error) {
+	from := max(0, size-maxTail)
 	tail, err := io.ReadAll(io.NewSectionReader(f, from, maxTail))
 	if err != nil {
 		return 0, err

@@ -21,14 +21,13 @@ func (c *Counts) Write(term *cli.Terminal, log *slog.Logger, report bool) {
 		return
 	}
 	text := fmt.Sprintf("%s: %d added, %d changed, %d gone, %d unchanged", cli.Plural(c.Visits, "visit"), c.Added, c.Changed, c.Gone, c.Unchanged)
-	if c.Template > 0 {
-		text += fmt.Sprintf(" (%d but for the template)", c.Template)
-	}
-	if c.First > 0 {
-		text += fmt.Sprintf(", %d seen for the first time", c.First)
-	}
-	if c.Failed > 0 {
-		text += fmt.Sprintf(", %d failed", c.Failed)
+	for _, more := range []struct {
+		n    int
+		text string
+	}{{c.Template, " (%d but for the template)"}, {c.First, ", %d seen for the first time"}, {c.Failed, ", %d failed"}} {
+		if more.n > 0 {
+			text += fmt.Sprintf(more.text, more.n)
+		}
 	}
 	if c.Failure != "" {
 		text += "\n  failed:   " + c.Failure

@@ -90,7 +90,7 @@ func (s *store) weigh(ctx context.Context, places map[place]*seenPlace, h *host,
 	for _, e := range h.entries { // pages visited more than once, with and without another text
 		if len(places) > 0 && e.kind == page && e.state == live && e.visits > 1 && e.visited >= since.Unix() {
 			visited[e.id] = 1
-			s.countLines(e, pages)
+			countLines(s.lines("texts", e.id), pages)
 		}
 	}
 	for _, p := range places {
@@ -120,24 +120,24 @@ func (c *comparison) count(places map[place]*seenPlace, page int64) {
 	here := make(map[place]bool)
 	for _, e := range c.edits {
 		_, words := shape(e.text)
-		number := withDigit.MatchString(e.text)
+		brings := !e.removed && words && !withDigit.MatchString(e.text)
 		for _, p := range e.on(page) {
 			seen := places[p]
-			if seen == nil && (len(places) < maxKeys/2 || p.Page == 0 && len(places) < maxKeys) {
+			switch {
+			case seen != nil:
+			case len(places) >= maxKeys || p.Page != 0 && len(places) >= maxKeys/2:
+				continue
+			default:
 				seen = &seenPlace{place: p}
 				places[p] = seen
 			}
-			if seen == nil {
-				continue
-			}
-			if !e.removed && p.From != itself && words && !number {
+			if brings && p.From != itself {
 				seen.brought = append(seen.brought, xxhash.Sum64String(e.text))
 			}
-			if here[p] {
-				continue
+			if !here[p] {
+				here[p] = true
+				seen.changed++
 			}
-			here[p] = true
-			seen.changed++
 			if p.Page == 0 && len(seen.Pages) < manyPages && !slices.Contains(seen.Pages, page) {
 				seen.Pages = append(seen.Pages, page)
 			}
@@ -146,20 +146,17 @@ func (c *comparison) count(places map[place]*seenPlace, page int64) {
 }
 
 // countLines adds one to the counts in pages of the lines that a page has. Each page has the empty line.
-func (s *store) countLines(e *entry, pages map[uint64]int) {
-	lines := s.lines("texts", e.id)
-	seen := make(map[uint64]bool, len(lines))
-	count := func(hash uint64) {
-		if _, asked := pages[hash]; asked && !seen[hash] {
-			seen[hash] = true
-			pages[hash]++
+func countLines(lines []string, pages map[uint64]int) {
+	has := map[uint64]bool{edge: true}
+	for _, line := range lines {
+		has[xxhash.Sum64String(line)] = true
+		if hash, ok := shape(line); ok {
+			has[hash] = true
 		}
 	}
-	count(edge)
-	for _, line := range lines {
-		count(xxhash.Sum64String(line))
-		if hash, ok := shape(line); ok {
-			count(hash)
+	for hash := range has {
+		if _, asked := pages[hash]; asked {
+			pages[hash]++
 		}
 	}
 }

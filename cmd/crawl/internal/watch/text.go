@@ -101,10 +101,7 @@ func digest(lines []string) uint64 { return xxhash.Sum64String(strings.Join(line
 // keys returns the strings by which the lines of a text are compared: a line that the other text has too is its own
 // key, and any other line is without its noise.
 func keys(lines, other []string, at time.Time) []string {
-	there := make(map[string]bool, len(other))
-	for _, line := range other {
-		there[line] = true
-	}
+	there := setOf(other)
 	keys := slices.Clone(lines)
 	for i, line := range lines {
 		if !there[line] {
@@ -116,13 +113,12 @@ func keys(lines, other []string, at time.Time) []string {
 
 // Patterns of what does not count as a change if it follows from the time of a visit, or if it is new at every visit.
 var (
-	ages    = lazy.Regexp(`(?i)\b(?:just now|(?:\d+|an?|one|a few) (?:sec(?:ond)?|min(?:ute)?|hour|day|week|month|year)s? ago)\b`)
-	clocks  = lazy.Regexp(`\b(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?: ?(?:UTC|GMT|Z|CES?T|[ECMP][SD]T)\b|[+-]\d{2}:?\d{2}\b)?`)
-	dates   = lazy.Regexp(`(?i)(?:\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? )?\b(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}(?:st|nd|rd|th)?\.? [a-z]{3,9}\.?,? \d{4}|[a-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4})(?:T|\b)`)
-	stamps  = lazy.Regexp(`\b\d{10}(?:\d{3})?\b`)
-	nonces  = lazy.Regexp(`\b[0-9A-Za-z_-]{16,}\b`)
-	letters = lazy.Regexp(`[a-z]{3,}`)
-	number  = lazy.Regexp(`\d+`)
+	ages   = lazy.Regexp(`(?i)\b(?:just now|(?:\d+|an?|one|a few) (?:sec(?:ond)?|min(?:ute)?|hour|day|week|month|year)s? ago)\b`)
+	clocks = lazy.Regexp(`\b(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?: ?(?:UTC|GMT|Z|CES?T|[ECMP][SD]T)\b|[+-]\d{2}:?\d{2}\b)?`)
+	dates  = lazy.Regexp(`(?i)(?:\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? )?\b(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}(?:st|nd|rd|th)?\.? [a-z]{3,9}\.?,? \d{4}|[a-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4})(?:T|\b)`)
+	stamps = lazy.Regexp(`\b\d{10}(?:\d{3})?\b`)
+	nonces = lazy.Regexp(`\b[0-9A-Za-z_-]{16,}\b`)
+	part   = lazy.Regexp(`\d+|\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)(?:uary|ruary|ch|il|ust|ember|ober)?\b`) // of a date
 )
 
 // noise returns a line without what the time of its visit alone explains: dates within two days of it, times with its
@@ -165,22 +161,15 @@ func noise(line string, at time.Time) string {
 
 // near reports whether a date is within two days of a time. The day may come before or after the month.
 func near(date string, at time.Time) bool {
-	var numbers []int
-	for _, part := range number().FindAllString(date, -1) {
-		n, _ := strconv.Atoi(part) // four digits at most
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	names := letters().FindAllString(strings.ReplaceAll(strings.ToLower(date), "sept", "sep"), -1)
-	for day := -2; day <= 2; day++ {
-		t := at.UTC().AddDate(0, 0, day)
-		want := []int{t.Day(), t.Year()}
-		month := strings.ToLower(t.Format("January"))
-		if !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(month, name) }) { // the month is a number too
-			want = append(want, int(t.Month()))
-			slices.Sort(want)
+	parts := part().FindAllString(strings.ToLower(date), -1)
+	for i, name := range parts {
+		if name[0] > '9' {
+			parts[i] = name[:3]
 		}
-		if slices.Equal(numbers, want) {
+	}
+	for _, layout := range []string{"2006 1 2", "1 2 2006", "2 1 2006", "2 Jan 2006", "Jan 2 2006"} {
+		day, err := time.Parse(layout, strings.Join(parts, " "))
+		if err == nil && day.Sub(at.UTC().Truncate(24*time.Hour)).Abs() <= 48*time.Hour {
 			return true
 		}
 	}

@@ -415,7 +415,6 @@ func (w *Watch) ask(r *http.Request) error {
 		return errBudget
 	}
 	h.Spent[h.Hour%25]++
-	h.Earned = max(-1, h.Earned-1)
 	h.pending = max(0, h.pending-1)
 	w.counts.Requests++
 	w.store.saveHost(h)

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"flag"
 	"math"
 	"math/rand/v2"
@@ -173,22 +172,18 @@ func (p *planned) visited(i int, now time.Time, changed bool, ago time.Duration)
 	p.pages[i].Last = now
 }
 
-// choose returns which of the pages to visit, at most n of them, the most valuable first.
-func choose(pages, n int, value func(i int) float64) []int {
-	type candidate struct {
-		i     int
-		value float64
-	}
-	var due []candidate
+// choose returns which of the pages to visit, at most n of them: those of the greatest value.
+func choose(pages, n int, value func(i int) float64) (chosen []int) {
+	values := make([]float64, pages)
 	for i := range pages {
-		if v := value(i); v > 0 {
-			due = append(due, candidate{i, v})
-		}
+		values[i] = value(i)
 	}
-	slices.SortFunc(due, func(a, b candidate) int { return cmp.Or(cmp.Compare(b.value, a.value), cmp.Compare(a.i, b.i)) })
-	chosen := make([]int, 0, min(n, len(due)))
-	for _, c := range due[:min(max(n, 0), len(due))] {
-		chosen = append(chosen, c.i)
+	sorted := slices.Sorted(slices.Values(values))
+	least := sorted[min(max(0, pages-n), pages-1)]
+	for i, v := range values {
+		if v > 0 && v >= least && len(chosen) < n {
+			chosen = append(chosen, i)
+		}
 	}
 	return chosen
 }
