@@ -79,19 +79,6 @@ type host struct {
 	pending int // URLs of the current crawl that are not yet requested
 }
 
-// forget drops the counts of hours older than a day.
-func (h *host) forget(now time.Time) {
-	hour := now.Unix() / 3600
-	for range min(hour-h.Hour, 25) {
-		h.Hour++
-		h.Spent[h.Hour%25] = 0
-	}
-	h.Hour = max(hour, h.Hour)
-	if h.Hour-hour > 24 { // the clock was set back
-		h.Spent, h.Hour = [25]int32{}, hour
-	}
-}
-
 // budget returns the requests allowed per day; given is Options.Budget.
 func (h *host) budget(given int) int {
 	if given > 0 {
@@ -103,7 +90,14 @@ func (h *host) budget(given int) int {
 // left returns how many requests the budget of the day still allows. It may be negative. The hour of now is then that of
 // Hour, in which requests are counted.
 func (h *host) left(given int, now time.Time) int {
-	h.forget(now)
+	hour := now.Unix() / 3600
+	if h.Hour < hour-25 || h.Hour > hour+24 { // nothing counts any more, or the clock was set back
+		h.Hour = hour - 25
+	}
+	for h.Hour < hour {
+		h.Hour++
+		h.Spent[h.Hour%25] = 0
+	}
 	left := h.budget(given)
 	for _, n := range h.Spent {
 		left -= int(n)

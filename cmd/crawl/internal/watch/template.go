@@ -175,18 +175,19 @@ func (e *edit) add(context string, from int) {
 
 // diff returns a diff of the edits for which told is true, and how many lines it adds and removes.
 func (c *comparison) diff(told func(*edit) bool) (text string, added, removed int) {
-	shown := make(map[string]bool, len(c.edits)) // by the texts of edits: whether they are shown
+	edited, shown := make(map[string]bool, len(c.edits)), make(map[string]bool) // by the texts of edits
 	for i := range c.edits {
 		e := &c.edits[i]
-		known := shown[e.text]
-		shown[e.text] = told(e) || known
-		switch {
-		case !shown[e.text] || known:
+		edited[e.text] = true
+		switch is := told(e); {
+		case !is || shown[e.text]:
+			continue
 		case e.removed:
 			removed++
 		default:
 			added++
 		}
+		shown[e.text] = true
 	}
 	if added+removed == 0 {
 		return "", 0, 0
@@ -197,7 +198,7 @@ func (c *comparison) diff(told func(*edit) bool) (text string, added, removed in
 	}
 	kept := func(lines, keys []string) (list []string) {
 		for i, key := range keys {
-			if its, edited := shown[key]; its || !edited {
+			if shown[key] || !edited[key] {
 				list = append(list, cmp.Or(was[key], lines[i]))
 			}
 		}

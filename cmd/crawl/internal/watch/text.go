@@ -10,8 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/internal/web/lazy"
 )
@@ -94,9 +92,6 @@ func (r *reader) clean(text string) []string {
 	}
 	return lines
 }
-
-// digest returns a hash of a text.
-func digest(lines []string) uint64 { return xxhash.Sum64String(strings.Join(lines, "\n")) }
 
 // keys returns the strings by which the lines of a text are compared: a line that the other text has too is its own
 // key, and any other line is without its noise.

@@ -58,7 +58,7 @@ func (w *Watch) take(_ context.Context, p *crawl.Page) error {
 	whole := p.Err == nil && (p.Status/100 == 2 || p.RedirectTo != "" || missing && u.Path() == robotsPath)
 	if whole { // slow work is done without the lock
 		v.lines = w.reader.lines(p)
-		v.digest = digest(v.lines)
+		v.digest = xxhash.Sum64String(strings.Join(v.lines, "\n"))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

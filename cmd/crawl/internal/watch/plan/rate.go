@@ -26,6 +26,7 @@ package plan
 
 import (
 	"math"
+	"math/bits"
 	"time"
 )
 
@@ -63,10 +64,7 @@ func (h *History) Observe(interval time.Duration, changed bool, ago time.Duratio
 		h.Clean += Days(ago)
 		h.Dated++
 	default:
-		i := 0
-		for end := shortest; i < bins-1 && interval >= end; end *= 4 {
-			i++
-		}
+		i := min((bits.Len64(uint64(interval/shortest))+1)/2, bins-1)
 		h.Changed[i]++
 		h.Days[i] += float32(days)
 	}
