@@ -218,13 +218,12 @@ func (o *Outputs) drain(ctx context.Context, to *output) error {
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		now := clock.System().Now()
-		if wait := time.Unix(to.wait, 0).Sub(now); wait > 0 { // by a Retry-After, perhaps to an earlier process
+		if wait := time.Unix(to.wait, 0).Sub(clock.System().Now()); wait > 0 { // by a Retry-After, perhaps to an earlier process
 			return &refusal{errors.New("it has asked to be left alone"), wait}
 		}
 		n, failed := to.send(ctx, list)
 		if refused, ok := errors.AsType[*refusal](failed); ok && refused.after > 0 {
-			to.wait = now.Add(refused.after).Unix()
+			to.wait = clock.System().Now().Add(refused.after).Unix()
 		}
 		o.w.mu.Lock()
 		if n > 0 {
@@ -246,17 +245,15 @@ func (o *Outputs) drain(ctx context.Context, to *output) error {
 }
 
 // Waiting returns how many changes the slowest output has not received yet.
-func (o *Outputs) Waiting() (waiting int64) {
-	for _, to := range o.outputs {
-		waiting = max(waiting, o.waiting(to))
-	}
-	return waiting
-}
+func (o *Outputs) Waiting() int64 { return o.waiting(o.outputs...) }
 
-func (o *Outputs) waiting(to *output) int64 {
+func (o *Outputs) waiting(of ...*output) (n int64) {
 	o.w.mu.Lock()
 	defer o.w.mu.Unlock()
-	return max(0, o.w.store.newest()-to.at)
+	for _, to := range of {
+		n = max(n, o.w.store.newest()-to.at)
+	}
+	return n
 }
 
 // Run sends changes to all outputs as they come, until ctx ends, and then those that are left. A webhook that fails
