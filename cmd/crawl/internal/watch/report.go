@@ -21,14 +21,13 @@ func (c *Counts) Write(term *cli.Terminal, log *slog.Logger, report bool) {
 		return
 	}
 	text := fmt.Sprintf("%s: %d added, %d changed, %d gone, %d unchanged", cli.Plural(c.Visits, "visit"), c.Added, c.Changed, c.Gone, c.Unchanged)
-	for _, more := range []struct {
-		n    int
-		text string
-	}{{c.Template, " (%d but for the template)"}, {c.First, ", %d seen for the first time"}, {c.Failed, ", %d failed"}} {
-		if more.n > 0 {
-			text += fmt.Sprintf(more.text, more.n)
+	some := func(n int, format string) string {
+		if n == 0 {
+			return ""
 		}
+		return fmt.Sprintf(format, n)
 	}
+	text += some(c.Template, " (%d but for the template)") + some(c.First, ", %d seen for the first time") + some(c.Failed, ", %d failed")
 	if c.Failure != "" {
 		text += "\n  failed:   " + c.Failure
 	}
