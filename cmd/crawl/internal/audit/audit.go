@@ -427,6 +427,7 @@ func (a *audit) judge() (*report.Report, error) {
 // write writes all forms of the report into the directory, last the one that marks the audit as done, and one form to
 // Out.
 func (a *audit) write(r *report.Report) error {
+	r.Dir = a.Dir
 	if a.Dir != "" {
 		for _, form := range report.Forms {
 			if err := atomicfile.Replace(filepath.Join(a.Dir, form.Name), 0o666, func(w io.Writer) error { return form.Write(r, w) }); err != nil {
@@ -441,7 +442,7 @@ func (a *audit) write(r *report.Report) error {
 		return nil
 	}
 	var b strings.Builder
-	if err := report.WriteText(r, &b, a.Dir); err != nil {
+	if err := report.WriteText(r, &b); err != nil {
 		return err
 	}
 	_, err := io.WriteString(a.Out, cli.Clean(b.String()))

@@ -5,7 +5,6 @@ package report
 import (
 	"embed"
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"html/template"
 	"io"
@@ -43,6 +42,8 @@ type Report struct {
 
 	Findings []rules.Finding `json:"findings"`
 	Fixed    []rules.Finding `json:"fixed,omitempty"`
+
+	Dir string `json:"-"` // of the files of the report; empty means that there are none
 }
 
 // version is the version of the JSON.
@@ -55,6 +56,8 @@ type Count struct {
 	N       int `json:"count"`
 	New     int `json:"new,omitempty"`
 	Failing int `json:"failing,omitempty"`
+
+	Found []rules.Finding `json:"-"` // a part of those of the report
 }
 
 // Against counts the changes since an older audit.
@@ -86,12 +89,10 @@ func (r *Report) Compare(old *Report) {
 	r.Against = &Against{Began: old.Began}
 	for i := range r.Findings {
 		f := &r.Findings[i]
+		f.State = "new"
 		if _, before := gone[f.Key()]; before {
 			gone[f.Key()], f.State = false, "remaining"
 			r.Against.Remaining++
-		} else {
-			f.State = "new"
-			r.Against.New++
 		}
 	}
 	for _, f := range old.Findings {
@@ -100,7 +101,7 @@ func (r *Report) Compare(old *Report) {
 			r.Fixed = append(r.Fixed, f)
 		}
 	}
-	r.Against.Fixed = len(r.Fixed)
+	r.Against.New, r.Against.Fixed = len(r.Findings)-r.Against.Remaining, len(r.Fixed)
 }
 
 // Finish counts the findings by rule, and those that fail the audit. It relies on their order, which is that of the
@@ -108,7 +109,7 @@ func (r *Report) Compare(old *Report) {
 func (r *Report) Finish(failOn func(*rules.Finding) bool) {
 	left := r.Findings
 	for i := range rules.Table {
-		c := Count{Rule: rules.Table[i]}
+		c := Count{Rule: rules.Table[i], Found: left}
 		for ; len(left) > 0 && left[0].Rule == c.ID; left = left[1:] {
 			if c.N++; left[0].State == "new" {
 				c.New++
@@ -117,6 +118,7 @@ func (r *Report) Finish(failOn func(*rules.Finding) bool) {
 				c.Failing++
 			}
 		}
+		c.Found = c.Found[:c.N]
 		r.Failing += c.Failing
 		r.Counts = append(r.Counts, c)
 	}
@@ -124,13 +126,12 @@ func (r *Report) Finish(failOn func(*rules.Finding) bool) {
 
 // Read reads the JSON file of an audit.
 func Read(path string) (*Report, error) {
-	file, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
 	var r Report
-	if err := json.NewDecoder(file).Decode(&r); err != nil {
+	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, fmt.Errorf("%s is no audit: %w: give the directory of --output, or the file audit.json in it", path, err)
 	}
 	if r.Version != version {
@@ -144,7 +145,7 @@ func Read(path string) (*Report, error) {
 // with new no finding is selected that the older audit has.
 func Selector(list []string, words bool) (func(*rules.Finding) bool, error) {
 	var all []func(*rules.Finding) bool
-	fresh := false
+	known, fresh := rules.IDs(), false
 	for _, word := range list {
 		name, pattern, _ := strings.Cut(word, "=")
 		url, err := regexp.Compile(pattern)
@@ -152,28 +153,19 @@ func Selector(list []string, words bool) (func(*rules.Finding) bool, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case least >= 0:
-			all = append(all, func(f *rules.Finding) bool { return slices.Index(rules.Severities, f.Severity) <= least })
-		case words && word == "none":
-		case words && word == "new":
-			fresh = true
-		case rules.Find(name) == nil:
-			return nil, unknownRule(name)
+		case words && (word == "none" || word == "new"):
+			fresh = fresh || word == "new"
+		case least < 0 && !slices.Contains(known, name):
+			return nil, fmt.Errorf("%q is neither a rule nor a severity%s; --list-rules has all", name, cli.Meant(spelling.Nearest(name, known)))
 		default:
-			all = append(all, func(f *rules.Finding) bool { return f.Rule == name && url.MatchString(f.URL) })
+			all = append(all, func(f *rules.Finding) bool {
+				return f.Rule == name && url.MatchString(f.URL) || slices.Index(rules.Severities, f.Severity) <= least
+			})
 		}
 	}
 	return func(f *rules.Finding) bool {
 		return (!fresh || f.State != "remaining") && slices.ContainsFunc(all, func(selects func(*rules.Finding) bool) bool { return selects(f) })
 	}, nil
-}
-
-func unknownRule(name string) error {
-	var names []string
-	for _, rule := range rules.Table {
-		names = append(names, rule.ID)
-	}
-	return fmt.Errorf("%q is neither a rule nor a severity%s; --list-rules has all", name, cli.Meant(spelling.Nearest(name, names)))
 }
 
 // Form is a file of the report: its name, and a function that writes it.
@@ -182,8 +174,14 @@ type Form struct {
 	Write func(*Report, io.Writer) error
 }
 
-// Forms are the files that are written into a directory. The last one marks the audit as done.
-var Forms = []Form{{"report.html", WriteHTML}, {"findings.csv", WriteCSV}, {"junit.xml", WriteJUnit}, {"audit.json", WriteJSON}}
+// Forms are the files that are written into a directory. The HTML page has everything in it and no scripts. JUnit has a
+// test for each rule, which fails if the rule has findings that fail the audit. The last file marks the audit as done.
+var Forms = []Form{
+	{"report.html", func(r *Report, w io.Writer) error { return page().Execute(w, r) }},
+	{"findings.csv", WriteCSV},
+	{"junit.xml", func(r *Report, w io.Writer) error { return texts().ExecuteTemplate(w, "junit.xml", r) }},
+	{"audit.json", WriteJSON},
+}
 
 // WriteJSON writes the whole report.
 func WriteJSON(r *Report, w io.Writer) error { return cli.WriteJSON(w, r) }
@@ -212,10 +210,9 @@ var files embed.FS
 
 var (
 	functions = map[string]any{
-		"count": cli.Count[int], "size": cli.Size, "plain": cli.Clean, "plural": cli.Plural[int], "join": strings.Join, "lines": lines, "xml": escaped,
+		"count": cli.Count[int], "size": cli.Size, "plain": cli.Clean, "plural": cli.Plural[int], "join": strings.Join, "has": strings.Contains,
 		"web":   func(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") },
 		"minus": func(a, b int) int { return a - b }, "long": func(n int64) int { return int(n) }, "trim": strings.TrimRight, "cells": func(s string) string { return strings.ReplaceAll(s, "|", `\|`) },
-		"cut": func(n int, list []string) []string { return list[:min(n, len(list))] },
 	}
 	page = sync.OnceValue(func() *template.Template {
 		return template.Must(template.New("report.html").Funcs(functions).ParseFS(files, "report.html"))
@@ -225,114 +222,36 @@ var (
 	})
 )
 
-// Bounds of the forms for people: findings per rule, as in the templates, and pages per finding.
-const (
-	htmlFindings = 50
-	htmlWhere    = 5
-	textWhere    = 3
-)
-
-// section is a rule with its findings.
-type section struct {
-	Count
-
-	Found []rules.Finding
-}
-
-// Listed are the findings that the HTML page shows.
-func (s section) Listed() []rules.Finding { return s.Found[:min(s.N, htmlFindings)] }
-
-// group is the rules of one group, or those of one severity that have findings.
-type group struct {
+// Group is the rules of one group or severity.
+type Group struct {
 	Name              string
 	N, Rules, Failing int // findings, rules with findings, and rules that fail the audit
-	Sections          []section
+	Counts            []Count
 }
 
-// view is a report as the templates see it.
-type view struct {
-	*Report
-
-	Dir             string
-	Groups          []group // by severity
-	Suites          []group // groups of rules, including rules without findings
-	Mended          []rules.Finding
-	Where           int
-	Clean, Failures int // numbers of rules
-}
-
-func (r *Report) view(dir string) *view {
-	v := &view{Report: r, Dir: dir, Where: htmlWhere, Mended: r.Fixed[:min(len(r.Fixed), htmlFindings)]}
-	for _, s := range rules.Severities {
-		v.Groups = append(v.Groups, group{Name: string(s)})
-	}
-	left := r.Findings
+// By returns the rules by their group, by severity, or with another word all in one group, for the templates.
+func (r *Report) By(what string) (list []Group) {
 	for _, c := range r.Counts {
-		s := section{c, left[:c.N]}
-		left = left[c.N:]
-		if n := len(v.Suites); n == 0 || v.Suites[n-1].Name != c.Group {
-			v.Suites = append(v.Suites, group{Name: c.Group})
+		name := map[string]string{"group": c.Group, "severity": string(c.Severity)}[what]
+		i := slices.IndexFunc(list, func(g Group) bool { return g.Name == name })
+		if i < 0 {
+			i, list = len(list), append(list, Group{Name: name})
 		}
-		in := []*group{&v.Suites[len(v.Suites)-1], &v.Groups[slices.Index(rules.Severities, c.Severity)]}
-		if c.N == 0 {
-			in = in[:1]
-			v.Clean++
-		}
-		for _, g := range in {
-			g.Sections = append(g.Sections, s)
-			g.N, g.Rules, g.Failing = g.N+c.N, g.Rules+1, g.Failing+min(c.Failing, 1)
-		}
-		v.Failures += min(c.Failing, 1)
+		g := &list[i]
+		g.Counts = append(g.Counts, c)
+		g.N, g.Rules, g.Failing = g.N+c.N, g.Rules+min(c.N, 1), g.Failing+min(c.Failing, 1)
 	}
-	return v
+	return list
 }
 
-// WriteHTML writes one HTML page without scripts that has everything in it.
-func WriteHTML(r *Report, w io.Writer) error { return page().Execute(w, r.view("")) }
+// WriteText writes a summary for a terminal.
+func WriteText(r *Report, w io.Writer) error { return texts().ExecuteTemplate(w, "report.txt", r) }
 
-// WriteJUnit writes a test for each rule. The test fails if the rule has findings that fail the audit.
-func WriteJUnit(r *Report, w io.Writer) error {
-	return texts().ExecuteTemplate(w, "junit.xml", r.view(""))
-}
-
-// WriteText writes a summary for a terminal. dir is the directory of the files; "" means that there are none.
-func WriteText(r *Report, w io.Writer, dir string) error {
-	return texts().ExecuteTemplate(w, "report.txt", r.view(dir))
-}
-
-// escaped escapes text for XML.
-func escaped(s string) string {
+// Lines returns the findings as text, at most most of them, each line with an indent.
+func (c Count) Lines(most int, indent string) (string, error) {
 	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // a Builder never fails
-	return strings.ReplaceAll(b.String(), "&#xA;", "\n")
-}
-
-// lines returns findings as text, at most most of them.
-func lines(list []rules.Finding, most int, indent string) string {
-	var b strings.Builder
-	for _, f := range list[:min(len(list), most)] {
-		b.WriteString(indent + f.URL)
-		if f.About != "" && !strings.Contains(f.Detail, f.About) {
-			b.WriteString(" " + f.About)
-		}
-		if f.Detail != "" {
-			b.WriteString(": " + f.Detail)
-		}
-		if f.State == "new" {
-			b.WriteString(" (new)")
-		}
-		b.WriteString("\n")
-		for _, page := range f.Where[:min(len(f.Where), textWhere)] {
-			b.WriteString(indent + "  on " + page + "\n")
-		}
-		if more := f.Pages - textWhere; more > 0 {
-			fmt.Fprintf(&b, "%s  and %d more\n", indent, more)
-		}
-	}
-	if more := len(list) - most; more > 0 {
-		fmt.Fprintf(&b, "%sand %d more\n", indent, more)
-	}
-	return b.String()
+	err := texts().ExecuteTemplate(&b, "lines", map[string]any{"Found": c.Found, "Most": most, "Indent": indent})
+	return b.String(), err
 }
 
 // WriteRules writes the table of rules: as JSON, as text, or as Markdown for the documentation.

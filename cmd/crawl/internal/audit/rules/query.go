@@ -73,12 +73,12 @@ func (s *Site) Check(skip func(*Finding) bool) (all []Finding) {
 	return all
 }
 
-// Find returns the rule with an ID, or nil.
-func Find(id string) *Rule {
-	if i := slices.IndexFunc(Table, func(r Rule) bool { return r.ID == id }); i >= 0 {
-		return &Table[i]
+// IDs returns the IDs of all rules.
+func IDs() (list []string) {
+	for i := range Table {
+		list = append(list, Table[i].ID)
 	}
-	return nil
+	return list
 }
 
 // row is a URL in a set, with what the set knows of it. It is valid until the set yields the next one.
