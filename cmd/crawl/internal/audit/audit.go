@@ -173,7 +173,13 @@ func (a *audit) older() (*report.Report, error) {
 	}
 	path := a.Against
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		a.known = readKnown(filepath.Join(path, stateDir, factsName), a.began)
+		a.known = make(map[string]*facts.Page)
+		// Links that are not known are checked, so a damaged or missing file does no harm.
+		_ = facts.Each(filepath.Join(path, stateDir, factsName), `"kind":"outside"`, func(f *facts.Page) {
+			if f.Kind == facts.Outside && f.Status/100 == 2 && a.began.Sub(time.Unix(f.At, 0)) < maxAge {
+				a.known[f.URL] = f
+			}
+		})
 		path = filepath.Join(path, jsonFile)
 	}
 	old, err := report.Read(path)
@@ -185,23 +191,22 @@ func (a *audit) older() (*report.Report, error) {
 
 // crawl visits the site, or continues an earlier crawl.
 func (a *audit) crawl(ctx context.Context) error {
-	o, state, err := a.open()
+	o, err := a.open()
 	if err != nil {
 		return err
 	}
-	if state != nil && state.Done() {
-		return state.Close()
+	var at record.Position // in the facts
+	if o.State != nil {
+		if o.State.Done() {
+			return o.State.Close()
+		}
+		at = o.State.Position(factsName)
 	}
-	var resume *record.Position // in a file of facts that exists
-	if state != nil {
-		at := state.Position(factsName)
-		resume = &at
-	}
-	items, err := crawl.Items[facts.Page](filepath.Join(a.work, factsName), resume)
+	items, err := crawl.Items[facts.Page](filepath.Join(a.work, factsName), &at)
 	if err != nil {
 		err = cli.Open("the facts of the audit", err)
-		if state != nil {
-			err = errors.Join(err, state.Close())
+		if o.State != nil {
+			err = errors.Join(err, o.State.Close())
 		}
 		return err
 	}
@@ -225,14 +230,14 @@ func (a *audit) crawl(ctx context.Context) error {
 	case snap.State != "done":
 		a.interrupted, a.partial = snap.State == "interrupted", snap.Reason
 	}
-	if snap.Pages == 0 && state == nil {
+	if snap.Pages == 0 && o.State == nil {
 		return cli.ErrNothing
 	}
 	return nil
 }
 
-// open returns the options of the crawl, and the state if a crawl continues.
-func (a *audit) open() (crawl.Options, *crawl.State, error) {
+// open returns the options of the crawl, with a state if a crawl continues.
+func (a *audit) open() (crawl.Options, error) {
 	o := a.Options
 	if a.External && o.Politeness.Strategy == "off" {
 		o.Politeness.Strategy = ""
@@ -249,29 +254,26 @@ func (a *audit) open() (crawl.Options, *crawl.State, error) {
 		}
 	}
 	if a.Dir == "" {
-		return o, nil, nil
+		return o, nil
 	}
-	seeds := a.canonicalSeeds()
-	file := filepath.Join(a.work, seedsName)
+	file, seeds := filepath.Join(a.work, seedsName), strings.Join(slices.Sorted(slices.Values(a.canonicalSeeds())), "\n")
 	state, err := crawl.OpenState(crawl.StateConfig{Dir: a.work, Version: cli.Version(), Log: a.Log})
-	if errors.Is(err, fs.ErrNotExist) {
+	switch old, missing := os.ReadFile(file); {
+	case errors.Is(err, fs.ErrNotExist):
 		o.StateDir = a.work
-		_ = os.Remove(filepath.Join(a.work, factsName)) // of a run that was killed before its crawl began
-		if err := os.WriteFile(file, []byte(strings.Join(seeds, "\n")+"\n"), 0o600); err != nil {
-			return o, nil, cli.Write("--output", err)
+		if err = os.WriteFile(file, []byte(seeds), 0o600); err != nil {
+			err = cli.Write("--output", err)
 		}
-		return o, nil, nil
-	}
-	if err != nil {
-		return o, nil, err
-	}
-	if old, err := os.ReadFile(file); err == nil && !slices.Equal(slices.Sorted(strings.FieldsSeq(string(old))), slices.Sorted(slices.Values(seeds))) {
-		err = cli.Usagef("%s has an audit of %s that was interrupted: give the same URLs to go on with it, or another --output", a.Dir, strings.Join(strings.Fields(string(old)), " "))
-		return o, nil, errors.Join(err, state.Close())
+		return o, err
+	case err != nil:
+		return o, err
+	case missing == nil && string(old) != seeds:
+		err = cli.Usagef("%s has an audit of %s that was interrupted: give the same URLs to go on with it, or another --output", a.Dir, strings.ReplaceAll(string(old), "\n", " "))
+		return o, errors.Join(err, state.Close())
 	}
 	queued, pages := state.Left()
 	a.Log.Info("going on with the audit", slog.Int64("visited", pages), slog.Int64("queued", queued))
-	return state.Options(), state, nil
+	return state.Options(), nil
 }
 
 // canonicalSeeds returns the seeds in the form in which the facts have them.
@@ -294,21 +296,21 @@ func (a *audit) handle(_ context.Context, p *crawl.Page) error {
 	case p.Kind == "sitemap":
 		return p.Emit(facts.ReadMap(p))
 	}
-	f := facts.Read(p, func(url string, kind facts.Kind) facts.Kind { return a.kindOf(p, url, kind) })
 	origin := facts.Origin(p.URL.String())
+	f := facts.Read(p, func(url string, kind facts.Kind) facts.Kind { return a.kindOf(p, origin, url, kind) })
 	if _, again := a.asked.LoadOrStore(origin, true); !again { // robots.txt as a page
 		p.Follow(origin+"/robots.txt", crawl.WithLabel(labelRobots), crawl.WithoutScope(), crawl.WithAgain("audit"))
 	}
 	if f.To != "" {
-		f.Links = append(f.Links, facts.Link(a.kindOf(p, f.To, facts.Anchor), "", f.To, ""))
+		f.Links = append(f.Links, facts.Link(a.kindOf(p, origin, f.To, facts.Anchor), "", f.To, ""))
 	}
 	return p.Emit(f)
 }
 
 // kindOf returns the kind of a link: kind, or one that says that the link leads out of scope. In that case it requests
 // the target if External is set.
-func (a *audit) kindOf(p *crawl.Page, url string, kind facts.Kind) facts.Kind {
-	if !a.prefix && strings.HasPrefix(url, facts.Origin(p.URL.String())+"/") {
+func (a *audit) kindOf(p *crawl.Page, origin, url string, kind facts.Kind) facts.Kind {
+	if !a.prefix && strings.HasPrefix(url, origin+"/") {
 		return kind
 	}
 	switch p.Follow(url).Reason {
@@ -351,11 +353,7 @@ func outside(p *crawl.Page) error {
 
 // refusesHead reports whether GET may get another response than HEAD did. Many servers do not support HEAD.
 func refusesHead(f *facts.Page) bool {
-	switch f.Class {
-	case "protocol", "decode", "truncated", "timeout":
-		return true
-	}
-	return f.Status >= 400 && f.Status != http.StatusTooManyRequests
+	return slices.Contains([]string{"protocol", "decode", "truncated", "timeout"}, f.Class) || f.Status >= 400 && f.Status != http.StatusTooManyRequests
 }
 
 // factsFile is the sink of facts. For a record that no handler saw, such as that of a URL disallowed by robots.txt, it
@@ -388,37 +386,15 @@ func (w factsFile) Write(r *record.Record) error {
 	return w.WriteItem(r, record.Item{Value: f, JSON: text})
 }
 
-// readKnown returns the successful responses of other sites in the facts of an older audit, as far as these can be read.
-func readKnown(path string, now time.Time) map[string]*facts.Page {
-	known := make(map[string]*facts.Page)
-	file, err := os.Open(path)
-	if err != nil {
-		return known
-	}
-	defer func() { _ = file.Close() }() // it was only read
-	// Links that are not known are checked, so a damaged line does no harm.
-	_ = facts.Each(file, `"kind":"outside"`, func(f *facts.Page) {
-		if f.Kind == facts.Outside && f.Status/100 == 2 && now.Sub(time.Unix(f.At, 0)) < maxAge {
-			known[f.URL] = f
-		}
-	})
-	return known
-}
-
 // judge applies the rules to the facts.
 func (a *audit) judge() (*report.Report, error) {
-	file, err := os.Open(filepath.Join(a.work, factsName))
-	if err != nil {
-		return nil, cli.IO(err)
-	}
-	defer func() { _ = file.Close() }() // it was only read
 	site := &rules.Site{Seeds: a.canonicalSeeds(), Partial: a.partial != "", External: a.External}
 	// A heap may double before it is collected. For a large site that may be more than the machine can spare.
 	if limit := debug.SetMemoryLimit(-1); limit > mostMemory {
 		debug.SetMemoryLimit(mostMemory)
 		defer debug.SetMemoryLimit(limit)
 	}
-	if err := rules.Read(file, site); err != nil {
+	if err := rules.Read(filepath.Join(a.work, factsName), site); err != nil {
 		return nil, cli.IO(err)
 	}
 	return report.New(site, a.began, a.partial, a.skip), nil

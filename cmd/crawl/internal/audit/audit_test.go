@@ -190,11 +190,11 @@ func TestOthersHaveAPace(t *testing.T) {
 	} {
 		a := &audit{Config: Config{Seeds: []string{"http://x.a.test:81/x", "http://x.a.test:81/"}}}
 		a.Options.Politeness.Strategy, a.Options.Politeness.Hosts = "off", tc.given
-		o, _, err := a.open()
+		o, err := a.open()
 		require.NoError(t, err)
 		require.Equal(t, "off", o.Politeness.Strategy)
 		a.External = true
-		o, _, err = a.open()
+		o, err = a.open()
 		require.NoError(t, err)
 		require.Empty(t, o.Politeness.Strategy)
 		require.Equal(t, tc.want, o.Politeness.Hosts)

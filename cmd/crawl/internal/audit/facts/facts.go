@@ -7,16 +7,17 @@
 package facts
 
 import (
-	"bufio"
 	"bytes"
 	"compress/flate"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/records/recordfile"
 )
 
 // The kinds of a Page.
@@ -175,25 +176,25 @@ func Origin(url string) string {
 	return url
 }
 
-// Each reads facts, one line of JSON each, and calls take with those whose line has a text. It ignores a last line
-// without a line feed, which was not committed.
-func Each(in io.Reader, with string, take func(*Page)) error {
-	r := bufio.NewReaderSize(in, 1<<20)
-	for line := 1; ; line++ {
-		text, err := r.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
+// Each reads a file of facts, one line of JSON each, and calls take with those whose line has a text. It ignores a last
+// line without a line feed, which was not committed.
+func Each(path, with string, take func(*Page)) error {
+	file, err := recordfile.Open(path, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	return file.Each(context.Background(), 0, func(line recordfile.Line) error {
+		if !line.Whole || !bytes.Contains(line.Text, []byte(with)) {
 			return nil
 		}
-		if err == nil && bytes.Contains(text, []byte(with)) {
-			f := new(Page)
-			if err = json.Unmarshal(text, f); err == nil {
-				take(f)
-			}
+		f := new(Page)
+		if err := recordfile.Decode(line, nil, f, nil); err != nil {
+			return fmt.Errorf("line %d of the facts: %w", line.Number, err)
 		}
-		if err != nil {
-			return fmt.Errorf("line %d of the facts: %w", line, err)
-		}
-	}
+		take(f)
+		return nil
+	})
 }
 
 // Strings is a list that is compressed in JSON if it is long.

@@ -9,7 +9,6 @@ package rules
 
 import (
 	"cmp"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -104,10 +103,10 @@ func (s *Site) node(url string) *node {
 	return s.nodes[id]
 }
 
-// Read fills a site from facts.
-func Read(in io.Reader, s *Site) error {
+// Read fills a site from a file of facts.
+func Read(path string, s *Site) error {
 	s.ids, s.host = make(map[string]ID), make(map[string]bool)
-	err := facts.Each(in, "", s.add)
+	err := facts.Each(path, "", s.add)
 	s.connect()
 	return err
 }

@@ -1,10 +1,12 @@
 package rules
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"testing"
@@ -21,9 +23,10 @@ var (
 
 // A page of a large site costs a few kilobytes with its links, whatever its body has.
 func TestLargeSite(t *testing.T) {
-	r, w := io.Pipe()
-	pages := *manySites
-	go func() {
+	path, pages := filepath.Join(t.TempDir(), "facts.jsonl"), *manySites
+	func() {
+		w, err := os.Create(path)
+		require.NoError(t, err)
 		enc := json.NewEncoder(w)
 		for i := range pages {
 			url := fmt.Sprintf("https://example.com/articles/%d/what-it-is-about.html", i)
@@ -35,17 +38,15 @@ func TestLargeSite(t *testing.T) {
 			for j := range *perPage {
 				f.Links = append(f.Links, facts.Link(facts.Anchor, "https://example.com", fmt.Sprintf("https://example.com/articles/%d/what-it-is-about.html", (i*7+j*j*13+1)%(pages+pages/100)), ""))
 			}
-			if enc.Encode(&f) != nil {
-				return
-			}
+			require.NoError(t, enc.Encode(&f))
 		}
-		_ = w.Close()
+		require.NoError(t, w.Close())
 	}()
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	s := &Site{Seeds: []string{"https://example.com/articles/0/what-it-is-about.html"}}
-	require.NoError(t, Read(r, s))
+	require.NoError(t, Read(path, s))
 	found := s.Check(func(*Finding) bool { return false })
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -59,16 +60,15 @@ func TestLargeSite(t *testing.T) {
 // siteOf reads facts as a crawl writes them.
 func siteOf(t testing.TB, pages ...facts.Page) *Site {
 	t.Helper()
-	r, w := io.Pipe()
-	go func() {
-		enc := json.NewEncoder(w)
-		for i := range pages {
-			_ = enc.Encode(&pages[i]) // the reader may have ended
-		}
-		_ = w.Close()
-	}()
+	var data bytes.Buffer
+	enc := json.NewEncoder(&data)
+	for i := range pages {
+		require.NoError(t, enc.Encode(&pages[i]))
+	}
+	path := filepath.Join(t.TempDir(), "facts.jsonl")
+	require.NoError(t, os.WriteFile(path, data.Bytes(), 0o600))
 	s := &Site{Seeds: []string{"http://a.test/"}}
-	require.NoError(t, Read(r, s))
+	require.NoError(t, Read(path, s))
 	return s
 }
 
@@ -164,14 +164,10 @@ func FuzzRead(f *testing.F) {
 		`{"url":"http://a.test/b","status":301,"to":"http://a.test/b"}` + "\n"))
 	f.Add([]byte(`{"url":"http://a.test/m","kind":"sitemap","links":["a/b"],"problems":["x"]}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, w := io.Pipe()
-		go func() {
-			_, _ = w.Write(data) // the reader may have ended
-			_ = w.Close()
-		}()
+		path := filepath.Join(t.TempDir(), "facts.jsonl")
+		require.NoError(t, os.WriteFile(path, data, 0o600))
 		s := &Site{Seeds: []string{"http://a.test/"}}
-		err := Read(r, s)
-		_ = r.Close()
+		err := Read(path, s)
 		if err != nil {
 			return
 		}
