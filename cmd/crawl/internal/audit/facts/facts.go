@@ -12,8 +12,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
+	"hash/crc32"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -50,53 +51,34 @@ type Page struct {
 	HTML *HTML `json:"html,omitempty"`
 	// Links are those of a page, or the URLs that a sitemap lists; see [Link].
 	Links Strings `json:"links,omitempty"`
-	// Alternated are the URLs of a sitemap for which it lists other languages.
-	Alternated Strings `json:"alternated,omitempty"`
 	// Problems of a sitemap or robots.txt, in words.
 	Problems []string `json:"problems,omitempty"`
 }
 
 // HTML is what is known of an HTML page with the status 200.
 type HTML struct {
-	Titles, Descriptions, Headings []string    `json:",omitempty"` // at most MaxTexts of each; headings are h1
-	TitleBelow                     bool        `json:",omitempty"` // a title element is in the body
-	Lang                           string      `json:",omitempty"`
-	Canonicals                     []Canonical `json:",omitempty"`
-	Languages                      []Alternate `json:",omitempty"` // hreflang
-	Meta, Header                   []string    `json:",omitempty"` // directives for robots, in lower case
-	Refresh                        string      `json:",omitempty"` // the target of a meta refresh
-	IDs                            Hashes      `json:",omitempty"` // what a fragment can name
-	NoAlt, Mixed, BadLinks         Sample      `json:",omitzero"`
-	NoText, Forms, LocalLinks      Sample      `json:",omitzero"`
-	BadJSON                        Sample      `json:",omitzero"`
-	Words                          int         `json:",omitempty"` // of text outside of navigation and footers
-	Empty                          bool        `json:",omitempty"` // neither text nor media
-	Filler                         bool        `json:",omitempty"` // lorem ipsum
-	Sim                            uint64      `json:",omitempty"` // SimHash of the main text
-	Protected                      Protection  `json:",omitempty"`
+	Titles, Descriptions, Headings []string `json:",omitempty"` // at most MaxTexts of each; headings are h1
+	Lang                           string   `json:",omitempty"`
+	Canonicals                     []Ref    `json:",omitempty"` // those that search engines obey: not in the body
+	Languages                      []Ref    `json:",omitempty"` // hreflang
+	NoIndex                        bool     `json:",omitempty"`
+	Refresh                        string   `json:",omitempty"` // the target of a meta refresh
+	IDs                            Hashes   `json:",omitempty"` // what a fragment can name
+	Words                          int      `json:",omitempty"` // of text outside of navigation and footers
+	Empty                          bool     `json:",omitempty"` // neither text nor media
+	Sim                            uint64   `json:",omitempty"` // SimHash of the main text
+	// Found is what is wrong with the page whatever other pages have, and Lacks what it lacks of what most have, by the
+	// IDs of the rules. Lacks has them in one text, which takes less memory.
+	Found map[string]Sample `json:",omitempty"`
+	Lacks string            `json:",omitempty"`
 }
 
-// Canonical is a canonical URL that a page names.
-type Canonical struct {
-	Raw   string // as written
-	URL   string // resolved; empty if it is no URL
-	Where string // "head", "body" or "header"
+// Ref is a URL that a page names as its canonical URL, or as a translation.
+type Ref struct {
+	Raw string // as written
+	URL string // resolved; empty if it is no URL
+	By  string // the code of the translation; of a canonical URL "head" or "header"
 }
-
-// Alternate is a translation that a page names.
-type Alternate struct{ Code, Raw, URL string }
-
-// Protection is the set of security headers of a response.
-type Protection uint8
-
-// The security headers.
-const (
-	HSTS Protection = 1 << iota
-	CSP
-	NoSniff
-	Frame
-	ReferrerPolicy
-)
 
 // Sample counts texts and keeps the first few.
 type Sample struct {
@@ -111,11 +93,14 @@ const (
 	MaxText   = 400 // bytes of a title, a detail or a fragment; a longer one ends in an ellipsis
 )
 
-// Add counts s, and keeps it if there is room.
-func (t *Sample) Add(s string) {
-	if t.N++; len(t.First) < maxSample && !slices.Contains(t.First, clip(s)) {
-		t.First = append(t.First, clip(s))
+// note counts something that is wrong with the page, and keeps the text if there is room.
+func (h *HTML) note(rule, text string) {
+	t := h.Found[rule]
+	if text = clip(text); len(t.First) < maxSample && !slices.Contains(t.First, text) {
+		t.First = append(t.First, text)
 	}
+	t.N++
+	h.Found[rule] = t
 }
 
 // clip cuts s to MaxText bytes of valid UTF-8 in one line.
@@ -138,6 +123,7 @@ const (
 	OutsideAnchor   Kind = 'A'
 	OutsideResource Kind = 'R'
 	Unchecked       Kind = 'u' // out of scope because the user excludes it
+	Translated      Kind = 't' // of a sitemap that lists other languages of the URL
 )
 
 // Link encodes a link as text: its kind, its URL without origin if the URL has that origin, and its fragment.
@@ -164,17 +150,10 @@ func ParseLink(text, origin string) (kind Kind, url, fragment string) {
 	return kind, url, fragment
 }
 
-// Origin returns the scheme and host of a canonical URL, or "" if it has no scheme.
-func Origin(url string) string {
-	from := strings.Index(url, "://") + len("://")
-	if from < len("://") {
-		return ""
-	}
-	if n := strings.IndexAny(url[from:], "/?"); n >= 0 {
-		return url[:from+n]
-	}
-	return url
-}
+var origin = regexp.MustCompile(`^https?://[^/?]*`)
+
+// Origin returns the scheme and host of a canonical URL.
+func Origin(url string) string { return origin.FindString(url) }
 
 // Each reads a file of facts, one line of JSON each, and calls take with those whose line has a text. It ignores a last
 // line without a line feed, which was not committed.
@@ -243,20 +222,14 @@ type Hashes []uint32
 func HashesOf(texts []string) Hashes {
 	h := make(Hashes, len(texts))
 	for i, text := range texts {
-		h[i] = hash(text)
+		h[i] = crc32.ChecksumIEEE([]byte(text))
 	}
 	slices.Sort(h)
 	return slices.Compact(h)
 }
 
-func hash(s string) uint32 {
-	f := fnv.New32a()
-	_, _ = io.WriteString(f, s) // a hash never fails
-	return f.Sum32()
-}
-
 // Has reports whether a text is in the set.
 func (h Hashes) Has(text string) bool {
-	_, found := slices.BinarySearch(h, hash(text))
+	_, found := slices.BinarySearch(h, crc32.ChecksumIEEE([]byte(text)))
 	return found
 }

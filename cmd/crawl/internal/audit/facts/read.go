@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -22,11 +23,10 @@ import (
 
 // Bounds of what is kept of a page.
 const (
-	maxAnchors    = 20_000
-	maxCodes      = 500
-	maxDirectives = 20   // for robots
-	maxProblems   = 20   // of a robots.txt
-	maxFragment   = 2000 // bytes: a longer fragment is not checked
+	maxAnchors  = 20_000
+	maxCodes    = 500
+	maxProblems = 20   // of a robots.txt
+	maxFragment = 2000 // bytes: a longer fragment is not checked
 )
 
 // New returns what is known of any page, without its content.
@@ -44,7 +44,8 @@ func New(p *crawl.Page) *Page {
 	if digest, ok := strings.CutPrefix(p.Digest, "sha256:"); ok && len(p.Body) > 0 {
 		f.Digest = digest[:min(16, len(digest))]
 	}
-	f.Wall = p.Status/100 > 3 && walled(p.Header, p.Body)
+	walled := func(name string) bool { return p.Header.Get(name) != "" }
+	f.Wall = p.Status/100 > 3 && (slices.ContainsFunc(walls, walled) || wallWords.Match(p.Body[:min(len(p.Body), 64<<10)]))
 	return f
 }
 
@@ -53,10 +54,6 @@ var (
 	walls     = []string{"Cf-Mitigated", "X-Datadome", "X-Sucuri-Block", "X-Amzn-Waf-Action", "X-Px-Captcha"}
 	wallWords = regexp.MustCompile(`(?i)captcha|cf-challenge|challenge-platform|just a moment\.\.\.|checking your browser|are you a robot|bot detection`)
 )
-
-func walled(h http.Header, body []byte) bool {
-	return slices.ContainsFunc(walls, func(name string) bool { return h.Get(name) != "" }) || wallWords.Match(body[:min(len(body), 64<<10)])
-}
 
 // ReadRobots returns the facts of a robots.txt and its faults.
 func ReadRobots(p *crawl.Page) *Page {
@@ -76,15 +73,13 @@ func ReadMap(p *crawl.Page) *Page {
 	if p.Status/100 != 2 || len(p.Body) == 0 {
 		return f
 	}
-	origin, last := Origin(f.URL), ""
 	sum := sitemap.Read(sitemap.Document{Body: p.Body, Base: canonical.Restore(f.URL), Charset: p.Charset, Truncated: p.Truncated, List: true}, func(e sitemap.Entry) bool {
 		switch e.Rel {
 		case sitemap.Page:
-			last = Link(Anchor, origin, e.URL.String(), "")
-			f.Links = append(f.Links, last)
+			f.Links = append(f.Links, Link(Anchor, Origin(f.URL), e.URL.String(), ""))
 		case sitemap.Alternate:
-			if last != "" && (len(f.Alternated) == 0 || f.Alternated[len(f.Alternated)-1] != last) {
-				f.Alternated = append(f.Alternated, last)
+			if n := len(f.Links); n > 0 {
+				f.Links[n-1] = string(Translated) + f.Links[n-1][1:]
 			}
 		}
 		return true
@@ -116,6 +111,9 @@ type reading struct {
 	ids    []string
 
 	named, nameless string // the last link with text, and one without that is still to be noted
+
+	robots, robotsHeader []string // directives, in lower case
+	protected, referrer  bool     // there is a policy for content, for referrers
 }
 
 // Read returns the facts of an HTML page. judge returns the kind of a link, which says whether the link leads out of
@@ -125,7 +123,7 @@ func Read(p *crawl.Page, judge func(url string, kind Kind) Kind) *Page {
 	if f.Type != "text/html" && f.Type != "application/xhtml+xml" || p.Status != http.StatusOK || f.Class == "decode" {
 		return f
 	}
-	f.HTML = &HTML{Lang: clip(p.First("html").Attr("lang"))}
+	f.HTML = &HTML{Lang: clip(p.First("html").Attr("lang")), Found: make(map[string]Sample)}
 	r := &reading{Page: f, HTML: f.HTML, page: p, base: canonical.Restore(f.URL), secure: p.URL.Scheme == "https", judge: judge, links: make(map[string]bool)}
 	r.header()
 	for _, part := range []string{"head", "body"} {
@@ -133,24 +131,22 @@ func Read(p *crawl.Page, judge func(url string, kind Kind) Kind) *Page {
 			r.element(e, part)
 		}
 	}
-	r.bare("")
 	for _, to := range p.Links() { // other links of the crawl
 		r.link(to, "", Named)
 	}
 	r.text()
-	r.IDs = HashesOf(r.ids)
+	r.finish()
 	return f
 }
 
 // link adds a link, once for each fragment. A link that occurs with and without a fragment may be added twice, which
 // does no harm.
 func (r *reading) link(to, fragment string, kind Kind) {
-	plain := Link('?', r.base.Origin(), to, "")
-	if to == "" || len(r.Links) >= maxAnchors || fragment == "" && r.links[plain] {
+	if to == "" || len(r.Links) >= maxAnchors || fragment == "" && r.links[to] {
 		return
 	}
 	text := Link(r.judge(to, kind), r.base.Origin(), to, fragment)
-	if r.links[plain] = true; !r.links[text] {
+	if r.links[to] = true; !r.links[text] {
 		r.links[text] = true
 		r.Links = append(r.Links, text)
 	}
@@ -160,7 +156,7 @@ func (r *reading) link(to, fragment string, kind Kind) {
 func (r *reading) header() {
 	h := r.page.Header
 	for _, value := range h.Values("X-Robots-Tag") {
-		r.Header = directives(r.Header, value, true)
+		r.robotsHeader = slices.AppendSeq(r.robotsHeader, extract.Directives(value, "googlebot", true))
 	}
 	for _, rest := range h.Values("Link") {
 		for n := 0; rest != "" && n < maxCodes; n++ {
@@ -170,44 +166,40 @@ func (r *reading) header() {
 			r.related(l.Params["rel"], l.Params["hreflang"], to, r.resolve(to), "header")
 		}
 	}
-	policy := strings.ToLower(strings.Join(h.Values("Content-Security-Policy"), ","))
-	r.policy(policy)
-	r.protected(HSTS, h.Get("Strict-Transport-Security") != "")
-	r.protected(NoSniff, strings.EqualFold(strings.TrimSpace(h.Get("X-Content-Type-Options")), "nosniff"))
-	r.protected(Frame, h.Get("X-Frame-Options") != "" || strings.Contains(policy, "frame-ancestors"))
-	r.protected(ReferrerPolicy, h.Get("Referrer-Policy") != "")
-}
-
-func (r *reading) protected(by Protection, is bool) {
-	if is {
-		r.Protected |= by
-	}
+	r.policy(strings.Join(h.Values("Content-Security-Policy"), ","))
 }
 
 // policy reads a Content-Security-Policy. With upgrade-insecure-requests no resource is requested without encryption.
 func (r *reading) policy(text string) {
-	r.protected(CSP, text != "")
+	r.protected = r.protected || text != ""
 	r.secure = r.secure && !strings.Contains(strings.ToLower(text), "upgrade-insecure-requests")
+}
+
+// finish notes what follows from the header and the whole page.
+func (r *reading) finish() {
+	r.bare("")
+	r.IDs = HashesOf(r.ids)
+	both, h := slices.Concat(r.robots, r.robotsHeader), r.page.Header
+	if r.NoIndex = slices.Contains(both, "noindex") || slices.Contains(both, "none"); r.NoIndex && (slices.Contains(both, "index") || slices.Contains(both, "all")) {
+		r.note("robots-conflict", fmt.Sprintf("meta: %s; header: %s", strings.Join(r.robots, ", "), strings.Join(r.robotsHeader, ", ")))
+	}
+	for rule, has := range map[string]bool{
+		"header-hsts":     h.Get("Strict-Transport-Security") != "" || r.page.URL.Scheme == "http", // it is ignored without https
+		"header-csp":      r.protected,
+		"header-nosniff":  strings.EqualFold(strings.TrimSpace(h.Get("X-Content-Type-Options")), "nosniff"),
+		"header-frame":    h.Get("X-Frame-Options") != "" || strings.Contains(strings.ToLower(strings.Join(h.Values("Content-Security-Policy"), ",")), "frame-ancestors"),
+		"header-referrer": h.Get("Referrer-Policy") != "" || r.referrer,
+	} {
+		if !has {
+			r.Lacks += " " + rule
+		}
+	}
 }
 
 // resolve resolves a reference to a canonical URL; "" if it is none.
 func (r *reading) resolve(ref string) string {
 	u, _ := r.base.Resolve(ref) // zero with an error
 	return u.String()
-}
-
-// directives appends the directives in text that apply to search engines. addressed says that text may name a robot.
-func directives(list []string, text string, addressed bool) []string {
-	for word := range extract.Directives(text, "googlebot", addressed) {
-		switch {
-		case word == "" || len(list) >= maxDirectives:
-		case word == "none":
-			list = append(list, "noindex", "nofollow")
-		default:
-			list = append(list, clip(word))
-		}
-	}
-	return list
 }
 
 // text appends a text to list, if there is room.
@@ -234,11 +226,8 @@ func (r *reading) element(e crawl.Element, part string) {
 		href := strings.TrimSpace(e.Attr("href"))
 		for rel := range strings.FieldsSeq(strings.ToLower(e.Attr("rel"))) {
 			r.related(rel, e.Attr("hreflang"), href, e.URL("href"), part)
-			switch rel {
-			case "stylesheet":
-				r.resource(e, "href", true)
-			case "icon", "apple-touch-icon", "manifest", "preload", "modulepreload":
-				r.resource(e, "href", false)
+			if slices.Contains([]string{"stylesheet", "icon", "apple-touch-icon", "manifest", "preload", "modulepreload"}, rel) {
+				r.resource(e, "href", rel == "stylesheet")
 			}
 		}
 	case "h1":
@@ -251,7 +240,7 @@ func (r *reading) element(e crawl.Element, part string) {
 		r.anchor(e)
 	case "form":
 		if action := strings.TrimSpace(e.Attr("action")); r.page.URL.Scheme == "https" && strings.HasPrefix(strings.ToLower(action), "http://") {
-			r.Forms.Add(action)
+			r.note("insecure-form", action)
 		}
 	case "script":
 		if media, _, _ := strings.Cut(strings.ToLower(e.Attr("type")), ";"); strings.TrimSpace(media) == "application/ld+json" {
@@ -279,7 +268,7 @@ func (r *reading) meta(e crawl.Element, part string) {
 	content := e.Attr("content")
 	switch name := strings.ToLower(cmp.Or(e.Attr("name"), e.Attr("http-equiv"))); {
 	case name == "robots", name == "googlebot" && part == "head": // search engines obey robots anywhere
-		r.Meta = directives(r.Meta, content, false)
+		r.robots = slices.AppendSeq(r.robots, extract.Directives(content, "googlebot", false))
 	case part != "head":
 	case name == "description":
 		r.Descriptions = text(r.Descriptions, content)
@@ -290,7 +279,7 @@ func (r *reading) meta(e crawl.Element, part string) {
 	case name == "content-security-policy":
 		r.policy(content)
 	case name == "referrer":
-		r.protected(ReferrerPolicy, true)
+		r.referrer = true
 	}
 }
 
@@ -298,12 +287,22 @@ func (r *reading) meta(e crawl.Element, part string) {
 func (r *reading) related(rel, code, raw, to, where string) {
 	switch strings.ToLower(rel) {
 	case "canonical":
+		if where == "body" { // search engines ignore it
+			r.note("canonical-misplaced", raw)
+			return
+		}
+		if to == "" || strings.Contains(raw, "#") {
+			r.note("canonical-invalid", strconv.Quote(raw))
+		}
+		if to != "" && !Absolute.MatchString(raw) {
+			r.note("canonical-relative", strconv.Quote(raw))
+		}
 		if len(r.Canonicals) < MaxTexts {
-			r.Canonicals = append(r.Canonicals, Canonical{clip(raw), to, where})
+			r.Canonicals = append(r.Canonicals, Ref{clip(raw), to, where})
 		}
 	case "alternate":
 		if code != "" && where != "body" && len(r.Languages) < maxCodes {
-			r.Languages = append(r.Languages, Alternate{clip(code), clip(raw), to})
+			r.Languages = append(r.Languages, Ref{clip(raw), to, clip(code)})
 		}
 	}
 }
@@ -322,7 +321,7 @@ func (r *reading) resource(e crawl.Element, attribute string, loaded bool) {
 // load notes a resource that a browser refuses to fetch because the page is encrypted and the resource is not.
 func (r *reading) load(to string) {
 	if r.secure && strings.HasPrefix(to, "http://") && !Local(to) {
-		r.Mixed.Add(to)
+		r.note("mixed-content", to)
 	}
 }
 
@@ -332,9 +331,9 @@ func (r *reading) jsonld(e crawl.Element) {
 	block = strings.TrimSpace(strings.TrimSuffix(block, "</script>"))
 	var value any
 	if err := json.Unmarshal([]byte(block), &value); err != nil {
-		r.BadJSON.Add(fmt.Sprintf("%v: %.80s", err, block))
+		r.note("jsonld-invalid", fmt.Sprintf("%v: %.80s", err, block))
 	} else if strings.IndexAny(block, "{[") != 0 {
-		r.BadJSON.Add("neither an object nor a list: " + block)
+		r.note("jsonld-invalid", "neither an object nor a list: "+block)
 	}
 }
 
@@ -354,12 +353,12 @@ func (r *reading) anchor(e crawl.Element) {
 		return
 	}
 	if typo.MatchString(href) && (to == "" || !Absolute.MatchString(href)) {
-		r.BadLinks.Add(href)
+		r.note("malformed-link", href)
 	}
 	if Local(to) && !Local(r.page.URL.String()) {
-		r.LocalLinks.Add(to)
+		r.note("local-link", to)
 	} else if strings.HasPrefix(strings.ToLower(href), "file:") {
-		r.LocalLinks.Add(href)
+		r.note("local-link", href)
 	}
 	if to == "" {
 		return // another scheme
@@ -384,7 +383,7 @@ func (r *reading) anchor(e crawl.Element) {
 // that is not closed, or one within another, parsers make an additional empty link.
 func (r *reading) bare(href string) {
 	if r.nameless != "" && r.nameless != href {
-		r.NoText.Add(r.nameless)
+		r.note("link-without-text", r.nameless)
 	}
 	if r.nameless = href; href == r.named {
 		r.nameless = ""
@@ -411,18 +410,18 @@ func (r *reading) text() {
 		r.Words = max(0, r.Words-dom.Words(e.Text()))
 	}
 	r.Empty = strings.TrimSpace(words) == "" && !body.First("img, svg, video, audio, object, embed, iframe, canvas, script, picture").OK()
-	r.Filler = filler.MatchString(words)
-	main := r.page.First("main, [role=main]")
-	if !main.OK() {
-		main = body
+	if filler.MatchString(words) {
+		r.note("placeholder", "lorem ipsum dolor sit amet")
 	}
+	main := cmp.Or(r.page.First("main, [role=main]"), body)
 	reader := readers.Get().(*neardup.Reader)
 	r.Sim = reader.Read([]byte(main.HTML()), nil).SimHash()
 	readers.Put(reader)
 	for e := range r.page.Find(`img:not([alt]):not([aria-label]):not([aria-labelledby]):not([role=presentation]):not([role=none]):not([aria-hidden=true])`) {
-		r.NoAlt.Add(cmp.Or(e.URL("src"), e.Attr("src"), "an image without src"))
+		r.note("alt-missing", cmp.Or(e.URL("src"), e.Attr("src"), "an image without src"))
 	}
 	for range r.page.XPath(`//body//title[not(ancestor::svg)]`) {
-		r.TitleBelow = true
+		r.note("title-misplaced", "")
+		break
 	}
 }

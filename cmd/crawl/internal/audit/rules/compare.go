@@ -1,7 +1,7 @@
 package rules
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -18,20 +18,11 @@ import (
 )
 
 // indexable reports whether a search engine would list a page under its own URL.
-func (n *node) indexable() bool {
-	h := n.page.HTML
-	return h != nil && !noindexed(h) && (h.Refresh == "" || h.Refresh == n.url) &&
-		!slices.ContainsFunc(canonicalsOf(h), func(to facts.Canonical) bool { return to.URL != "" && to.URL != n.url })
-}
-
-// noindexed reports whether a page has the directive noindex. It is false for nil.
-func noindexed(h *facts.HTML) bool {
-	return h != nil && (slices.Contains(h.Meta, "noindex") || slices.Contains(h.Header, "noindex"))
-}
+func (n *node) indexable() bool { return n.html() != nil && n.state()&(hidden|renamed|sending) == 0 }
 
 // translates reports whether a page names a URL as a translation of itself.
 func translates(h *facts.HTML, url string) bool {
-	return slices.ContainsFunc(h.Languages, func(a facts.Alternate) bool { return a.URL == url })
+	return slices.ContainsFunc(h.Languages, func(a facts.Ref) bool { return a.URL == url })
 }
 
 var (
@@ -45,18 +36,10 @@ func titles(h *facts.HTML) []string       { return h.Titles }
 func descriptions(h *facts.HTML) []string { return h.Descriptions }
 func headings(h *facts.HTML) []string     { return h.Headings }
 
-// first returns the first text of a list, or "".
-func first(list []string) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return list[0]
-}
-
 // several finds pages with more than one of a kind of text.
 func several(of func(*facts.HTML) []string) query {
 	return on(pages, func(r *row) (string, bool) {
-		list, more := of(r.html), ""
+		list, more := of(r.html()), ""
 		if len(list) == facts.MaxTexts {
 			more = " or more"
 		}
@@ -67,7 +50,7 @@ func several(of func(*facts.HTML) []string) query {
 // long finds pages whose first text of a kind has more than limit characters.
 func long(of func(*facts.HTML) []string, limit int) query {
 	return on(indexable, func(r *row) (string, bool) {
-		text, least := first(of(r.html)), ""
+		text, least := cmp.Or(of(r.html())...), ""
 		if len(text) > facts.MaxText {
 			least = "at least "
 		}
@@ -82,23 +65,22 @@ const maxCompared = 1000
 // shared finds pages whose first text of a kind is also that of pages which are not their translations. It leaves out
 // pages that also share their first text of the other kind, since another rule reports these.
 func shared(of, other func(*facts.HTML) []string) query {
+	text := func(r *row) string { return cmp.Or(of(r.html())...) }
 	return func(s *Site, found func(Finding)) {
-		told, groups := make(map[string]int), make(map[string][]*node)
+		alone := indexable.where(func(r *row) bool { return text(r) != "" })
 		if other != nil {
-			indexable(s, func(r *row) { told[first(other(r.html))]++ })
+			also := func(r *row) string { return cmp.Or(other(r.html())...) }
+			told := grouped(s, indexable, also)
+			alone = alone.where(func(r *row) bool { return len(told[also(r)]) < 2 })
 		}
-		alone := indexable.where(func(r *row) bool {
-			r.raw = first(of(r.html))
-			return r.raw != "" && (other == nil || told[first(other(r.html))] < 2)
-		})
-		alone(s, func(r *row) { groups[r.raw] = append(groups[r.raw], r.node) })
+		groups := grouped(s, alone, text)
 		alone(s, func(r *row) {
-			group := groups[r.raw]
-			f := Finding{URL: r.url, Detail: r.raw, Pages: len(group) - 1}
+			group := groups[text(r)]
+			f := Finding{URL: r.url, Detail: text(r), Pages: len(group) - 1}
 			for _, m := range group[:min(len(group), maxCompared)] {
 				switch {
 				case m == r.node:
-				case translates(r.html, m.url) || translates(m.page.HTML, r.url):
+				case translates(r.html(), m.url) || translates(m.html(), r.url):
 					f.Pages--
 				case len(f.Where) < maxRefs:
 					f.Where = append(f.Where, m.url)
@@ -114,61 +96,41 @@ func shared(of, other func(*facts.HTML) []string) query {
 // maxApart is how many bits the fingerprints of near-duplicates differ in, at most.
 const maxApart = 3
 
-// repeated finds pages that repeat an earlier page.
+// repeated finds pages that repeat an earlier page. Near-duplicates are neither thin nor translations.
 func repeated(kind neardup.Kind, says string) query {
 	return func(s *Site, found func(Finding)) {
-		index, byDigest := neardup.NewIndex(maxApart), make(map[string]*node)
+		index := neardup.NewIndex(maxApart)
 		indexable(s, func(r *row) {
-			of := byDigest[r.page.Digest]
-			same := of != nil && r.page.Digest != ""
-			if !same {
-				byDigest[r.page.Digest], of = r.node, s.nearly(r, index)
+			h := r.html()
+			body, _ := strconv.ParseUint(r.page.Digest, 16, 64) // a digest has 16 hexadecimal digits
+			match := index.Add(r.url, body, h.Sim)
+			if match.Kind != kind || h.Empty {
+				return
 			}
-			if same == (kind == neardup.Exact) && of != nil && !r.html.Empty {
-				found(Finding{URL: r.url, Detail: says + of.url, Where: []string{of.url}})
+			of := s.known[match.Of].html()
+			less, more := min(h.Words, of.Words), max(h.Words, of.Words)
+			if kind == neardup.Near && (less < thinWords || more-less > more/10 || translates(h, match.Of) || translates(of, r.url)) {
+				return
 			}
+			found(Finding{URL: r.url, Detail: says + match.Of, Where: []string{match.Of}})
 		})
 	}
 }
 
-// nearly returns an earlier page that is a near-duplicate, and neither thin nor a translation; nil if there is none.
-func (s *Site) nearly(r *row, index *neardup.Index) *node {
-	body, _ := strconv.ParseUint(r.page.Digest, 16, 64) // a digest has 16 hexadecimal digits
-	if r.html.Sim == 0 {
-		return nil
-	}
-	match := index.Add(r.url, body, r.html.Sim)
-	if match.Kind == neardup.None {
-		return nil
-	}
-	of := s.nodes[s.ids[match.Of]]
-	less, more := min(r.html.Words, of.page.HTML.Words), max(r.html.Words, of.page.HTML.Words)
-	if less < thinWords || more-less > more/10 || translates(r.html, of.url) || translates(of.page.HTML, r.url) {
-		return nil
-	}
-	return of
-}
-
 func brokenFragments(s *Site, found func(Finding)) {
-	missing := make(map[edge]*refs)
+	missing := make(map[place]refs)
 	pages(s, func(r *row) {
-		for _, e := range r.links {
-			fragment := e.fragment.Value()
-			if fragment == "" || e.kind != facts.Anchor {
-				continue
+		for _, at := range r.places {
+			if to := at.in.end(); to.html() != nil && !to.page.Cut && !hasFragment(to.html(), at.fragment.Value()) {
+				from := missing[at]
+				from.add(r.node)
+				missing[at] = from
 			}
-			if page := s.nodes[s.end(e.to)].page; page == nil || page.HTML == nil || page.Cut || hasFragment(page.HTML, fragment) {
-				continue
-			}
-			if missing[e] == nil {
-				missing[e] = new(refs)
-			}
-			missing[e].add(r.id)
 		}
 	})
 	for at, from := range missing {
 		fragment := at.fragment.Value()
-		found(Finding{URL: s.nodes[at.to].url, About: fragment, Detail: "no element has the id " + fragment, Where: s.urls(from.first), Pages: from.n})
+		found(Finding{URL: at.in.url, About: fragment, Detail: "no element has the id " + fragment, Where: urls(from.first), Pages: from.n})
 	}
 }
 
@@ -184,17 +146,18 @@ func hasFragment(html *facts.HTML, fragment string) bool {
 
 // redirectLoops reports each circle once, if possible by a URL that a page, a sitemap or the user names.
 func redirectLoops(s *Site, found func(Finding)) {
-	told := make(map[ID]bool) // members of circles that were reported
+	told := make(map[*node]bool) // members of circles that were reported
 	for _, of := range []set{usedRedirects, redirects} {
 		on(of, func(r *row) (string, bool) {
-			circle := r.way[slices.Index(r.way, r.way[len(r.way)-1]):]
-			if !r.loop || told[circle[0]] {
+			way, loop := r.follow()
+			circle := way[slices.Index(way, way[len(way)-1]):]
+			if !loop || told[circle[0]] {
 				return "", false
 			}
 			for _, member := range circle {
 				told[member] = true
 			}
-			return strings.Join(s.urls(r.way), " → "), true
+			return strings.Join(urls(way), " → "), true
 		})(s, found)
 	}
 }
@@ -202,24 +165,15 @@ func redirectLoops(s *Site, found func(Finding)) {
 // codeFault returns what is wrong with the code of a language; "" if nothing is.
 func codeFault(code string) string {
 	tag, err := language.Raw.Parse(code)
-	base, script, region := tag.Raw()
-	whole := base.String()
-	if s := script.String(); s != "Zzzz" {
-		whole += "-" + s
-	}
-	if s := region.String(); s != "ZZ" {
-		whole += "-" + s
-		number := strings.Trim(s, "0123456789") == "" // such as es-419, which is widely understood
-		if s == "EU" || s == "UN" || !number && (!region.IsCountry() || region.Canonicalize() != region) {
-			err = errors.New("no country")
-		}
-	}
+	_, _, region := tag.Raw()
+	number := strings.Trim(region.String(), "0123456789") == "" // such as es-419, which is widely understood
+	country := region.IsCountry() && region.Canonicalize() == region && region.String() != "EU" && region.String() != "UN"
 	switch {
 	case strings.EqualFold(code, "x-default"):
 		return ""
 	case strings.Contains(code, "_"):
 		return "write - for _"
-	case err != nil || !strings.EqualFold(whole, code):
+	case err != nil, !strings.EqualFold(tag.String(), code), len(tag.Variants())+len(tag.Extensions()) > 0, region.String() != "ZZ" && !number && !country:
 		return "it is no language of ISO 639-1, alone or with a script of ISO 15924 and a country of ISO 3166-1"
 	}
 	return ""
@@ -227,9 +181,9 @@ func codeFault(code string) string {
 
 // hreflangConflict compares a translation with the one before it that has the same code.
 func hreflangConflict(r *row) (string, bool) {
-	for _, a := range slices.Backward(r.html.Languages[:r.at]) {
-		if strings.EqualFold(a.Code, r.code) {
-			return a.URL + " and " + r.ref, a.URL != r.ref
+	for _, a := range slices.Backward(r.html().Languages[:r.at]) {
+		if strings.EqualFold(a.By, r.code) {
+			return a.URL + " and " + r.ref.URL, a.URL != r.ref.URL
 		}
 	}
 	return "", false
@@ -237,19 +191,19 @@ func hreflangConflict(r *row) (string, bool) {
 
 // langMismatch compares the language of a page with that of its own hreflang.
 func langMismatch(r *row) (string, bool) {
-	said, err := language.Parse(r.html.Lang)
-	if r.html.Lang == "" || err != nil {
+	said, err := language.Parse(r.html().Lang)
+	if r.html().Lang == "" || err != nil {
 		return "", false
 	}
 	own, match := "", false
-	for _, a := range r.html.Languages {
-		if tag, err := language.Parse(a.Code); a.URL == r.url && err == nil {
+	for _, a := range r.html().Languages {
+		if tag, err := language.Parse(a.By); a.URL == r.url && err == nil {
 			x, _ := tag.Base()
 			y, _ := said.Base()
-			own, match = a.Code, match || x == y
+			own, match = a.By, match || x == y
 		}
 	}
-	return fmt.Sprintf("lang is %s, hreflang %s", r.html.Lang, own), own != "" && !match
+	return fmt.Sprintf("lang is %s, hreflang %s", r.html().Lang, own), own != "" && !match
 }
 
 func robotsInvalid(s *Site, found func(Finding)) {
@@ -260,30 +214,85 @@ func robotsInvalid(s *Site, found func(Finding)) {
 	}
 }
 
-// unmapped yields the indexable pages in no sitemap, if some sitemap lists URLs and all sitemaps were read.
+// unmapped is the indexable pages in no sitemap, if some sitemap lists URLs and all sitemaps were read.
 func unmapped(s *Site, each func(*row)) {
 	filled, unread := false, false
 	sitemaps(s, func(r *row) {
 		filled = filled || len(r.links) > 0
-		unread = unread || r.verdict != fine && r.verdict != moved || r.page.Cut
+		unread = unread || r.state()&(fine|moved) == 0 || r.page.Cut
 	})
 	if filled && !unread {
 		indexable.where(func(r *row) bool { return !r.mapped })(s, each)
 	}
 }
 
-// verdict is the result of checking the target of a link.
-type verdict int
+// verdict is what can be said of a URL as the target of a link: one of unknown to forbidden, and of a page also others.
+type verdict uint16
 
 const (
-	unknown   verdict = iota // it was not requested
-	fine                     // it exists
-	moved                    // it redirects
-	broken                   // it does not exist
-	failing                  // its server fails, for now or permanently
-	unclear                  // it may exist: a defense against robots, a login, no response in time
-	forbidden                // robots.txt disallows it
+	unknown   verdict = 1 << iota // it was not requested
+	fine                          // it exists
+	moved                         // it redirects
+	broken                        // it does not exist
+	failing                       // its server fails, for now or permanently
+	unclear                       // it may exist: a defense against robots, a login, no response in time
+	forbidden                     // robots.txt disallows it
+
+	hidden  // it is noindex
+	renamed // it names another canonical URL
+	sending // it sends readers to another URL by meta refresh
 )
+
+// state returns all verdicts on a URL. It computes them once, since the facts do not change.
+func (n *node) state() verdict {
+	if n.is != 0 {
+		return n.is
+	}
+	n.is, _ = judge(n.answer())
+	if h := n.html(); h != nil {
+		if h.NoIndex {
+			n.is |= hidden
+		}
+		if n.canonical() != "" {
+			n.is |= renamed
+		}
+		if h.Refresh != "" && h.Refresh != n.url {
+			n.is |= sending
+		}
+	}
+	return n.is
+}
+
+// has reports whether a URL has one of some verdicts, and returns the reason in words.
+func (n *node) has(want verdict) (why string, has bool) {
+	switch want &= n.state(); {
+	case want == 0:
+		return "", false
+	case want&hidden != 0:
+		return "it is noindex", true
+	case want&renamed != 0:
+		return "its canonical URL is " + n.canonical(), true
+	case want&sending != 0:
+		return "it sends readers to " + n.html().Refresh, true
+	}
+	_, why = judge(n.answer())
+	return why, true
+}
+
+// conflicting reports whether a page names different canonical URLs.
+func conflicting(h *facts.HTML) bool {
+	return slices.ContainsFunc(h.Canonicals, func(to facts.Ref) bool { return to.URL != h.Canonicals[0].URL })
+}
+
+// canonical returns a canonical URL that a page names and that is not its own; "" if there is none.
+func (n *node) canonical() string {
+	for _, to := range n.html().Canonicals {
+		if to.URL != "" && to.URL != n.url {
+			return to.URL
+		}
+	}
+	return ""
+}
 
 // refusals are statuses of URLs that may exist for others.
 var refusals = []int{
@@ -303,11 +312,7 @@ func judge(f *facts.Page) (verdict, string) {
 	if f == nil {
 		return unknown, ""
 	}
-	text := fmt.Sprint("status ", f.Status)
-	if words := http.StatusText(f.Status); words != "" {
-		text = fmt.Sprintf("%d %s", f.Status, words)
-	}
-	gone := f.Status == http.StatusNotFound || f.Status == http.StatusGone
+	text := fmt.Sprintf("%d %s", f.Status, cmp.Or(http.StatusText(f.Status), "(unknown status)"))
 	silent := f.Status == 0 || f.Class == "tls"
 	switch kind := f.Status / 100; {
 	case f.Class == "robots":
@@ -334,7 +339,7 @@ func judge(f *facts.Page) (verdict, string) {
 		return broken, text + " without a usable Location"
 	case slices.Contains(refusals, f.Status):
 		return unclear, text
-	case f.Wall && (kind == 4 && !gone || f.Status == http.StatusServiceUnavailable):
+	case f.Wall && (kind == 4 && f.Status != http.StatusNotFound && f.Status != http.StatusGone || f.Status == http.StatusServiceUnavailable):
 		return unclear, text + ", by a wall against robots"
 	case kind == 4:
 		return broken, text

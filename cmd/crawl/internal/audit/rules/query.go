@@ -86,23 +86,17 @@ type row struct {
 	*Site
 	*node
 
-	html *facts.HTML // of a page
-	// verdict is that on its response, or on that of target after redirects; why is the reason in words.
-	verdict verdict
-	why     string
-
-	raw    string // a reference of the page, as written
-	ref    string // the reference resolved; empty if it is no URL
-	place  string // where the reference is
-	code   string // the language of the reference
-	at     int    // the index of the reference in its list
-	target *node  // the node of ref; nil if it is not known
-
-	way     []ID  // the chain of redirects from it, including itself
-	loop    bool  // the chain is a circle
-	linkers bool  // findings list the pages that link to it
-	usual   int64 // the median time of the pages of its host, in milliseconds
+	ref     facts.Ref // a reference of the page
+	at      int       // its index in its list
+	code    string    // its language
+	target  *node     // where it leads; nil if that is not known
+	linkers bool      // findings list the pages that link to the URL
 }
+
+func (r *row) origin() string { return facts.Origin(r.url) }
+
+// usual returns the median time of the pages of its host, in milliseconds.
+func (r *row) usual() int64 { return r.medians[r.origin()] }
 
 // set yields URLs in the order of the site.
 type set func(s *Site, each func(*row))
@@ -118,149 +112,80 @@ func (of set) where(keep func(*row) bool) set {
 	}
 }
 
-// pages yields HTML pages with the status 200.
-func pages(s *Site, each func(*row)) {
-	r := new(row)
-	for _, id := range s.pages {
-		n := s.nodes[id]
-		*r = row{Site: s, node: n, html: n.page.HTML, usual: s.medians[facts.Origin(n.url)]}
-		each(r)
+// grouped returns the URLs of a set by a text that they have in common.
+func grouped(s *Site, of set, text func(*row) string) map[string][]*node {
+	groups := make(map[string][]*node)
+	of(s, func(r *row) { groups[text(r)] = append(groups[text(r)], r.node) })
+	return groups
+}
+
+// among returns the set of the nodes that list returns.
+func among(list func(*Site) []*node) set {
+	return func(s *Site, each func(*row)) {
+		r := new(row)
+		for _, n := range list(s) {
+			*r = row{Site: s, node: n}
+			each(r)
+		}
 	}
 }
 
-// indexable is the pages that search engines would list, and that were read to the end.
-var indexable = set(pages).where(func(r *row) bool { return !r.page.Cut && r.indexable() })
-
-// urls yields all URLs that are known.
-func urls(s *Site, each func(*row)) {
-	r := new(row)
-	for _, n := range s.nodes {
-		*r = row{Site: s, node: n}
-		each(r)
-	}
-}
-
-// judged returns the URLs of a set whose response has one of the given verdicts. Without verdicts it returns all, with
-// their verdicts.
-func judged(of set, want ...verdict) set {
-	return of.where(func(r *row) bool {
-		r.verdict, r.why = judge(r.page)
-		return len(want) == 0 || slices.Contains(want, r.verdict)
-	})
-}
-
-// own returns the URLs of the site to which a link or a seed leads, with a verdict.
-func own(want verdict) set {
-	return judged(set(urls).where(func(r *row) bool {
-		r.linkers = true
+var (
+	// all is all URLs that are known, pages the HTML pages with the status 200.
+	all   = among(func(s *Site) []*node { return s.nodes })
+	pages = among(func(s *Site) []*node { return s.pages })
+	// indexable is the pages that search engines would list, and that were read to the end.
+	indexable = pages.where(func(r *row) bool { return !r.page.Cut && r.indexable() })
+	// targets is all URLs; findings about them list the pages that link to them.
+	targets = all.where(func(r *row) bool { r.linkers = true; return true })
+	// own is the URLs of the site to which a link or a seed leads.
+	own = targets.where(func(r *row) bool {
 		return r.page != nil && r.page.Kind == facts.Ordinary && (r.refs.n > 0 || r.depth == 0)
-	}), want)
-}
-
-// listed returns the URLs in sitemaps.
-func listed(want ...verdict) set {
-	return judged(set(urls).where(func(r *row) bool { return r.mapped }), want...)
-}
-
-var sitemaps = judged(set(urls).where(func(r *row) bool { return r.page != nil && r.page.Kind == facts.Map }))
-
-// external returns the targets of links out of scope, with one of the given verdicts. If a target redirects, the end of
-// the chain counts.
-func external(want ...verdict) set {
-	return set(urls).where(func(r *row) bool {
-		if !r.outside || r.out == nil || r.page != nil && r.page.Status != 0 ||
-			!slices.ContainsFunc(r.refs.first, func(id ID) bool { return r.nodes[id].page != nil }) {
+	})
+	ownPages  = own.where(func(r *row) bool { return !r.resource })
+	ownParts  = own.where(func(r *row) bool { return r.resource })
+	ownImages = all.where(func(r *row) bool {
+		return r.page != nil && r.page.Status == http.StatusOK && strings.HasPrefix(r.page.Type, "image/")
+	})
+	sitemaps = all.where(func(r *row) bool { return r.page != nil && r.page.Kind == facts.Map })
+	// listed is the URLs in sitemaps.
+	listed = all.where(func(r *row) bool { return r.mapped })
+	// external is the targets of links out of scope.
+	external = targets.where(func(r *row) bool {
+		return r.outside && r.out != nil && (r.page == nil || r.page.Status == 0) && slices.ContainsFunc(r.refs.first, func(n *node) bool { return n.page != nil })
+	})
+	// redirects is the URLs of the site that redirect, usedRedirects those of them that a page, a sitemap or the user
+	// names, not only another redirect.
+	redirects = targets.where(func(r *row) bool {
+		return r.to != nil && r.page != nil && r.page.Kind == facts.Ordinary
+	})
+	usedRedirects = redirects.where(func(r *row) bool {
+		return r.depth == 0 || r.mapped || slices.ContainsFunc(r.refs.first, func(n *node) bool { return n.to == nil })
+	})
+	// elsewhere is the pages with one canonical URL that is not their own.
+	elsewhere = pages.where(func(r *row) bool {
+		if len(r.html().Canonicals) == 0 || conflicting(r.html()) {
 			return false
 		}
-		r.way, r.loop = r.follow(r.id)
-		r.linkers = true
-		end := r.nodes[r.way[len(r.way)-1]]
-		if r.verdict, r.why = judge(end.answer()); r.loop {
-			r.verdict, r.why = broken, "it redirects in a circle"
-		}
-		if len(r.way) > 1 {
-			r.why = fmt.Sprintf("%s, behind a redirect to %s", r.why, end.url)
-		}
-		return slices.Contains(want, r.verdict)
+		r.ref = r.html().Canonicals[0]
+		r.target = r.known[r.ref.URL]
+		return r.ref.URL != "" && r.ref.URL != r.url
 	})
-}
-
-// redirects is the URLs of the site that redirect.
-var redirects = set(urls).where(func(r *row) bool {
-	if r.to == none || r.page == nil || r.page.Kind != facts.Ordinary {
-		return false
-	}
-	r.way, r.loop = r.follow(r.id)
-	r.linkers = true
-	return true
-})
-
-// usedRedirects is those redirects that a page, a sitemap or the user names, not only another redirect.
-var usedRedirects = redirects.where(func(r *row) bool {
-	return r.depth == 0 || r.mapped || slices.ContainsFunc(r.refs.first, func(id ID) bool { return r.nodes[id].to == none })
-})
-
-// names sets a reference of the page, and what is known of its target.
-func (r *row) names(raw, ref, place string) *row {
-	r.raw, r.ref, r.place, r.target, r.verdict, r.why, r.loop = raw, ref, place, nil, unknown, "", false
-	if id, known := r.ids[ref]; known {
-		way, loop := r.follow(id)
-		r.target, r.loop = r.nodes[id], loop
-		r.verdict, r.why = judge(r.nodes[way[len(way)-1]].answer())
-	}
-	return r
-}
-
-// there reports whether the verdict is not an error.
-func (r *row) there() bool { return r.verdict != broken && r.verdict != failing }
-
-// targetHTML returns the HTML facts of target, or nil.
-func (r *row) targetHTML() *facts.HTML {
-	if r.target == nil || r.target.page == nil {
-		return nil
-	}
-	return r.target.page.HTML
-}
-
-// canonicals yields each canonical link of each page.
-func canonicals(s *Site, each func(*row)) {
-	pages(s, func(r *row) {
-		for _, l := range r.html.Canonicals {
-			each(r.names(l.Raw, l.URL, l.Where))
+	// hosts is the home page of each host that has pages.
+	hosts = among(func(s *Site) (list []*node) {
+		for origin := range s.medians {
+			list = append(list, &node{url: origin + "/"})
 		}
+		return list
 	})
-}
-
-// heeded is the canonical links in the head or the header. Search engines ignore others.
-var heeded = set(canonicals).where(func(r *row) bool { return r.place != "body" })
-
-// canonicalsOf returns the canonical links of a page that search engines obey; none for nil.
-func canonicalsOf(h *facts.HTML) []facts.Canonical {
-	if h == nil {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(h.Canonicals), func(l facts.Canonical) bool { return l.Where == "body" })
-}
-
-func conflicting(list []facts.Canonical) bool {
-	return slices.ContainsFunc(list, func(l facts.Canonical) bool { return l.URL != list[0].URL })
-}
-
-// elsewhere yields pages with one canonical URL that is not their own.
-func elsewhere(s *Site, each func(*row)) {
-	pages(s, func(r *row) {
-		if list := canonicalsOf(r.html); len(list) > 0 && list[0].URL != "" && list[0].URL != r.url && !conflicting(list) {
-			each(r.names(list[0].Raw, list[0].URL, list[0].Where))
-		}
-	})
-}
+)
 
 // languages yields each translation that each page names.
 func languages(s *Site, each func(*row)) {
 	pages(s, func(r *row) {
-		for i, a := range r.html.Languages {
-			r.code, r.at = a.Code, i
-			each(r.names(a.Raw, a.URL, "head"))
+		for r.at, r.ref = range r.html().Languages {
+			r.code, r.target = r.ref.By, r.known[r.ref.URL]
+			each(r)
 		}
 	})
 }
@@ -268,8 +193,39 @@ func languages(s *Site, each func(*row)) {
 // say returns what is wrong with a URL, and whether something is.
 type say func(*row) (string, bool)
 
-// because says that each URL of the set is wrong, with the reason of its verdict.
-func because(r *row) (string, bool) { return r.why, true }
+// is says that the URL has one of some verdicts.
+func is(want verdict) say { return func(r *row) (string, bool) { return r.has(want) } }
+
+// ends says that the URL has one of some verdicts, or if it redirects, the end of the chain.
+func ends(want verdict) say {
+	return func(r *row) (string, bool) {
+		way, loop := r.follow()
+		end := way[len(way)-1]
+		why, has := end.has(want)
+		if loop {
+			why, has = "it redirects in a circle", want&broken != 0
+		}
+		if len(way) > 1 {
+			why = fmt.Sprintf("%s, behind a redirect to %s", why, end.url)
+		}
+		return why, has
+	}
+}
+
+// leads says that the reference leads to another URL with one of some verdicts. A redirect to an error is an error.
+func leads(want verdict) say {
+	return func(r *row) (string, bool) {
+		to := r.target
+		if to == nil || to == r.node {
+			return "", false
+		}
+		if end := to.end(); end.state()&(broken|failing) != 0 {
+			to = end
+		}
+		why, has := to.has(want)
+		return r.ref.URL + ": " + why, has
+	}
+}
 
 // on returns a query for the URLs of a set with which something is wrong.
 func on(of set, what say) query {
@@ -284,17 +240,17 @@ func on(of set, what say) query {
 				f.About, f.Detail = r.code, r.code+": "+text
 			}
 			if r.linkers {
-				f.Where, f.Pages = s.urls(r.refs.first), r.refs.n
+				f.Where, f.Pages = urls(r.refs.first), r.refs.n
 			}
 			found(f)
 		})
 	}
 }
 
-// sampled finds pages with a sample that is not empty.
-func sampled(of func(*facts.HTML) *facts.Sample, what string) query {
+// noted finds the pages with notes under the ID of a rule.
+func noted(rule, what string) query {
 	return on(pages, func(r *row) (string, bool) {
-		sample, text := of(r.html), ""
+		sample, text := r.html().Found[rule], ""
 		if sample.N > 1 {
 			text = fmt.Sprintf("%d %s: ", sample.N, what)
 		}
@@ -315,43 +271,23 @@ const (
 
 // lacking finds pages that lack something. If nearly all pages of a host lack it, there is one finding for the host,
 // otherwise one per page.
-func lacking(of set, lacks func(r *row) bool) query {
+func lacking(of set, thing func(r *row) bool) query {
 	return func(s *Site, found func(Finding)) {
-		all, without := make(map[string]int), make(map[string][]string) // by origin
-		of(s, func(r *row) {
-			origin := facts.Origin(r.url)
-			if all[origin]++; lacks(r) {
-				without[origin] = append(without[origin], r.url)
-			}
-		})
-		for origin, list := range without {
-			others := all[origin] - len(list)
-			if others == 0 && len(list) >= fewPages || len(list) > max(manyPages, all[origin]*9/10) {
-				found(Finding{URL: origin + "/", About: "site", Detail: fmt.Sprintf("%d of %d pages", len(list), all[origin])})
+		all := grouped(s, of, (*row).origin)
+		for origin, list := range grouped(s, of.where(thing), (*row).origin) {
+			others := len(all[origin]) - len(list)
+			if others == 0 && len(list) >= fewPages || len(list) > max(manyPages, len(all[origin])*9/10) {
+				found(Finding{URL: origin + "/", About: "site", Detail: fmt.Sprintf("%d of %d pages", len(list), len(all[origin]))})
 				continue
 			}
-			for _, url := range list {
-				found(Finding{URL: url, Detail: fmt.Sprintf("%d other pages have it", others)})
+			for _, n := range list {
+				found(Finding{URL: n.url, Detail: fmt.Sprintf("%d other pages have it", others)})
 			}
 		}
 	}
 }
 
-// header finds pages without a security header.
-func header(bit facts.Protection) query {
-	return lacking(set(pages).where(func(r *row) bool {
-		return bit != facts.HSTS || strings.HasPrefix(r.url, "https://") // HSTS is ignored without https
-	}), func(r *row) bool { return r.html.Protected&bit == 0 })
+// lacks reports whether a page lacks what the rule with that ID is about.
+func lacks(rule string) func(*row) bool {
+	return func(r *row) bool { return strings.Contains(r.html().Lacks, rule) }
 }
-
-// hosts yields the home page of each host that has pages.
-func hosts(s *Site, each func(*row)) {
-	for origin, usual := range s.medians {
-		each(&row{Site: s, node: &node{url: origin + "/"}, usual: usual})
-	}
-}
-
-// images is the images of the site.
-var images = set(urls).where(func(r *row) bool {
-	return r.page != nil && r.page.Status == http.StatusOK && strings.HasPrefix(r.page.Type, "image/")
-})

@@ -2,14 +2,13 @@
 // through the [Table]. Each rule is one [Rule] there; the lists, the reports and the page of the documentation are made
 // from it.
 //
-// Each URL has a number and a small struct. A link is the number of its target. The pages that link to a URL are kept
-// only if the URL may have a problem, as their count and the first few. So 100,000 pages with a hundred links each fit
-// into some hundred megabytes.
+// Each URL has a small struct. A link is a pointer to that of its target. The pages that link to a URL are kept only if
+// the URL may have a problem, as their count and the first few. So 100,000 pages with a hundred links each fit into some
+// hundred megabytes.
 package rules
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
 	"strings"
 	"unique"
@@ -17,25 +16,20 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
 )
 
-// ID is the number of a URL.
-type ID = int32
-
-// none is the ID of no URL.
-const none ID = -1
-
 // node is a URL and what is known of it.
 type node struct {
-	id       ID
 	url      string
 	page     *facts.Page // as a page of the site; nil if it was not visited
 	out      *facts.Page // as the target of links out of scope: the response to GET, or else to HEAD
 	links    []edge
-	to       ID // where it redirects
+	places   []place // to which links lead
+	to       *node   // where it redirects; nil if it does not
 	depth    int32
-	linked   bool // by another page, with a link for readers or as a resource
-	named    bool // by another page, in any way
-	resource bool // of a page
-	mapped   bool // a sitemap lists it
+	is       verdict // see state
+	linked   bool    // by another page, with a link for readers or as a resource
+	named    bool    // by another page, in any way
+	resource bool    // of a page
+	mapped   bool    // a sitemap lists it
 	outside  bool
 	variants bool // a sitemap lists other languages of it
 	refs     refs
@@ -43,8 +37,13 @@ type node struct {
 
 // edge is a link.
 type edge struct {
-	to       ID // where it redirects to, or none
-	kind     facts.Kind
+	to   *node
+	kind facts.Kind
+}
+
+// place is a place in a page.
+type place struct {
+	in       *node
 	fragment unique.Handle[string]
 }
 
@@ -54,12 +53,12 @@ const maxRefs = 20
 // refs are these pages.
 type refs struct {
 	n     int
-	last  ID
-	first []ID
+	last  *node
+	first []*node
 }
 
-func (r *refs) add(from ID) {
-	if r.n > 0 && r.last == from {
+func (r *refs) add(from *node) {
+	if r.last == from {
 		return
 	}
 	if r.n, r.last = r.n+1, from; len(r.first) < maxRefs {
@@ -74,8 +73,8 @@ type Site struct {
 	External bool // links out of scope were checked
 
 	nodes   []*node
-	ids     map[string]ID
-	pages   []ID // HTML pages with the status 200
+	known   map[string]*node
+	pages   []*node // HTML pages with the status 200
 	robots  []*facts.Page
 	host    map[string]bool  // origins that answered
 	medians map[string]int64 // by origin: the median time of its pages, in milliseconds
@@ -94,28 +93,28 @@ type Totals struct {
 
 // node returns the node of a URL, which is new if the URL is.
 func (s *Site) node(url string) *node {
-	id, known := s.ids[url]
-	if !known {
-		id = ID(len(s.nodes)) //nolint:gosec // a crawl knows at most a billion URLs
-		n := &node{id: id, url: strings.Clone(url), to: none, depth: -1}
-		s.nodes, s.ids[n.url] = append(s.nodes, n), id
+	n := s.known[url]
+	if n == nil {
+		n = &node{url: strings.Clone(url), depth: -1}
+		s.nodes, s.known[n.url] = append(s.nodes, n), n
 	}
-	return s.nodes[id]
+	return n
 }
 
 // Read fills a site from a file of facts.
 func Read(path string, s *Site) error {
-	s.ids, s.host = make(map[string]ID), make(map[string]bool)
+	s.known, s.host = make(map[string]*node), make(map[string]bool)
 	err := facts.Each(path, "", s.add)
 	s.connect()
 	return err
 }
 
-// add adds the facts of one URL.
+// add adds the facts of one URL, and what it links to.
 func (s *Site) add(f *facts.Page) {
 	n, origin := s.node(f.URL), facts.Origin(f.URL)
 	if f.To != "" {
-		n.to = s.node(f.To).id
+		n.to = s.node(f.To)
+		n.to.linked = n.to.linked || n.to != n && f.Kind == facts.Ordinary
 	}
 	switch f.Kind {
 	case facts.Robots: // a link may have led there as well, as to a page
@@ -134,32 +133,35 @@ func (s *Site) add(f *facts.Page) {
 	}
 	n.links = make([]edge, 0, len(f.Links))
 	for _, text := range f.Links {
-		if kind, url, fragment := facts.ParseLink(text, origin); url != "" {
-			n.links = append(n.links, edge{s.node(url).id, kind, unique.Make(strings.Clone(fragment))})
+		kind, url, fragment := facts.ParseLink(text, origin)
+		if url == "" {
+			continue
+		}
+		to := s.node(url)
+		n.links = append(n.links, edge{to, kind})
+		if fragment != "" && kind == facts.Anchor {
+			n.places = append(n.places, place{to, unique.Make(strings.Clone(fragment))})
+		}
+		to.outside = to.outside || kind == facts.OutsideAnchor || kind == facts.OutsideResource
+		switch {
+		case f.Kind == facts.Map:
+			to.mapped, to.variants = true, to.variants || kind == facts.Translated
+		case to != n:
+			s.Totals.Links++
+			to.resource = to.resource || kind == facts.Resource || kind == facts.OutsideResource
+			to.named, to.linked = true, to.linked || kind != facts.Named
 		}
 	}
-	for _, text := range f.Alternated {
-		_, url, _ := facts.ParseLink(text, origin)
-		s.node(url).variants = true
-	}
-	f.Links, f.Alternated = nil, nil
+	f.Links = nil
 }
 
 // connect computes what needs all facts: who links to what, the medians, the depths, and the order of the pages.
 func (s *Site) connect() {
-	// For a URL out of scope that robots.txt disallows, the facts do not say that it is out of scope.
 	for _, n := range s.nodes {
-		for _, e := range n.links {
-			if to := s.nodes[e.to]; e.kind == facts.OutsideAnchor || e.kind == facts.OutsideResource {
-				to.outside = true
-				if to.page != nil && to.page.Kind == facts.Ordinary && to.page.Status == 0 {
-					to.out, to.page = to.page, nil
-				}
-			}
+		// For a URL out of scope that robots.txt disallows, the facts do not say that it is out of scope.
+		if n.outside && n.page != nil && n.page.Kind == facts.Ordinary && n.page.Status == 0 {
+			n.out, n.page = n.page, nil
 		}
-	}
-	times := make(map[string][]int64)
-	for _, n := range s.nodes {
 		if n.out != nil {
 			s.Totals.External++
 		}
@@ -170,90 +172,61 @@ func (s *Site) connect() {
 			s.Totals.URLs++
 		}
 		if n.page.HTML != nil {
-			s.pages = append(s.pages, n.id)
-			times[facts.Origin(n.url)] = append(times[facts.Origin(n.url)], n.page.Millis)
+			s.pages = append(s.pages, n)
 		}
 		s.refer(n)
 	}
-	s.Totals.Pages, s.medians = len(s.pages), make(map[string]int64, len(times))
-	for origin, list := range times {
-		slices.Sort(list)
-		s.medians[origin] = list[len(list)/2]
+	s.Totals.Pages, s.medians = len(s.pages), make(map[string]int64)
+	for origin, list := range grouped(s, pages, (*row).origin) {
+		slices.SortFunc(list, func(a, b *node) int { return cmp.Compare(a.page.Millis, b.page.Millis) })
+		s.medians[origin] = list[len(list)/2].page.Millis
 	}
-	s.believe()
 	s.depths()
 	// Of two equal pages the one nearer to a seed is first, whichever was fetched first.
-	slices.SortFunc(s.pages, func(a, b ID) int {
-		x, y := s.nodes[a], s.nodes[b]
-		return cmp.Or(cmp.Compare(uint32(x.depth), uint32(y.depth)), cmp.Compare(x.url, y.url)) //nolint:gosec // -1 is the last
+	slices.SortFunc(s.pages, func(a, b *node) int {
+		return cmp.Or(cmp.Compare(uint32(a.depth), uint32(b.depth)), cmp.Compare(a.url, b.url)) //nolint:gosec // -1 is the last
 	})
 }
 
-// refer records what a URL links to and where it redirects to.
+// refer records a page at the URLs to which it leads and that are not fine. The referrer of the crawl counts as a link
+// if no page in the facts has one, as to a resource that a style sheet loads.
 func (s *Site) refer(n *node) {
+	lead := func(to *node) {
+		if to != nil && to != n && to.state()&fine == 0 {
+			to.refs.add(n)
+		}
+	}
 	for _, e := range n.links {
-		to := s.nodes[e.to]
-		switch {
-		case n.page.Kind == facts.Map:
-			to.mapped = true
-		case to != n:
-			s.Totals.Links++
-			to.resource = to.resource || e.kind == facts.Resource || e.kind == facts.OutsideResource
-			to.named, to.linked = true, to.linked || e.kind != facts.Named
-			to.referred(n)
+		if n.page.Kind != facts.Map {
+			lead(e.to)
 		}
 	}
-	if n.to != none && n.to != n.id {
-		to := s.nodes[n.to]
-		to.linked = to.linked || n.page.Kind == facts.Ordinary
-		to.referred(n)
-	}
-}
-
-// referred records who links to a URL, unless the URL is fine.
-func (n *node) referred(from *node) {
-	if a := n.answer(); a == nil || a.Status != http.StatusOK && (n.page != nil || a.Status/100 != 2) || n.page != nil && a.Class != "" {
-		n.refs.add(from.id)
-	}
-}
-
-// believe adds the referrer of the crawl as a link, if no page in the facts links to a URL, as for a resource that a
-// style sheet loads.
-func (s *Site) believe() {
-	for _, n := range s.nodes {
-		if n.page == nil || n.linked || n.named || n.page.Referrer == "" {
-			continue
-		}
-		if from, known := s.ids[n.page.Referrer]; known && s.nodes[from].page != nil && s.nodes[from].page.Kind == facts.Ordinary {
-			n.linked, n.resource = true, true // all other links are in the facts
-			n.refs.add(from)
-		}
+	lead(n.to)
+	if from := s.known[n.page.Referrer]; !n.linked && !n.named && from != nil && from.page != nil && from.page.Kind == facts.Ordinary {
+		n.linked, n.resource = true, true // all other links are in the facts
+		n.refs.add(from)
 	}
 }
 
 // depths counts the clicks from a seed to each URL. A redirect does not count.
 func (s *Site) depths() {
-	var now, next []ID
-	reach := func(list *[]ID, id ID, depth int32) {
-		if n := s.nodes[id]; n.depth < 0 {
-			n.depth = depth
-			*list = append(*list, id)
+	var now, next []*node
+	reach := func(list []*node, n *node, depth int32) []*node {
+		if n == nil || n.depth >= 0 {
+			return list
 		}
+		n.depth = depth
+		return append(list, n)
 	}
 	for _, seed := range s.Seeds {
-		if id, known := s.ids[seed]; known {
-			reach(&now, id, 0)
-		}
+		now = reach(now, s.known[seed], 0)
 	}
 	for depth := int32(0); len(now) > 0; depth++ {
 		for i := 0; i < len(now); i++ {
-			n := s.nodes[now[i]]
-			if n.to != none {
-				reach(&now, n.to, depth)
-			}
-			for _, e := range n.links {
+			now = reach(now, now[i].to, depth)
+			for _, e := range now[i].links {
 				if e.kind == facts.Anchor || e.kind == facts.Resource {
-					reach(&next, e.to, depth+1)
+					next = reach(next, e.to, depth+1)
 				}
 			}
 		}
@@ -264,12 +237,12 @@ func (s *Site) depths() {
 // answer returns the response of a URL, as a page or out of scope; nil if it was not requested.
 func (n *node) answer() *facts.Page { return cmp.Or(n.page, n.out) }
 
-// judged returns the verdict on that response. A nil node is unknown.
-func (n *node) judged() (verdict, string) {
-	if n == nil {
-		return unknown, ""
+// html returns the facts of a page; nil if the URL is none, or not known.
+func (n *node) html() *facts.HTML {
+	if n == nil || n.page == nil {
+		return nil
 	}
-	return judge(n.answer())
+	return n.page.HTML
 }
 
 // maxHops bounds a chain of redirects.
@@ -277,35 +250,35 @@ const maxHops = 30
 
 // follow returns the chain of redirects from a URL, including the URL itself. loop reports whether it leads back to
 // itself.
-func (s *Site) follow(id ID) (way []ID, loop bool) {
-	for way = []ID{id}; s.nodes[id].to != none && len(way) < maxHops; way = append(way, id) {
-		if id = s.nodes[id].to; slices.Contains(way, id) {
-			return append(way, id), true
+func (n *node) follow() (way []*node, loop bool) {
+	for way = []*node{n}; n.to != nil && len(way) < maxHops; way = append(way, n) {
+		if n = n.to; slices.Contains(way, n) {
+			return append(way, n), true
 		}
 	}
 	return way, false
 }
 
 // end returns the last URL of that chain.
-func (s *Site) end(id ID) ID {
-	way, _ := s.follow(id)
+func (n *node) end() *node {
+	way, _ := n.follow()
 	return way[len(way)-1]
 }
 
-// urls returns the URLs of IDs.
-func (s *Site) urls(ids []ID) []string {
-	list := make([]string, len(ids))
-	for i, id := range ids {
-		list[i] = s.nodes[id].url
+// urls returns the URLs of nodes.
+func urls(of []*node) []string {
+	list := make([]string, len(of))
+	for i, n := range of {
+		list[i] = n.url
 	}
 	return list
 }
 
 // weight returns the size of a page with its resources.
-func (s *Site) weight(n *node) (bytes int64) {
+func (n *node) weight() (bytes int64) {
 	bytes = n.page.Size
 	for _, e := range n.links {
-		if part := s.nodes[e.to].page; e.kind == facts.Resource && part != nil {
+		if part := e.to.page; e.kind == facts.Resource && part != nil {
 			bytes += part.Size
 		}
 	}
@@ -322,11 +295,11 @@ type Measured struct {
 func (s *Site) Extremes(most int) (slowest, heaviest []Measured) {
 	top := func(of func(*node) int64) []Measured {
 		list := make([]Measured, len(s.pages))
-		for i, id := range s.pages {
-			list[i] = Measured{s.nodes[id].url, of(s.nodes[id])}
+		for i, n := range s.pages {
+			list[i] = Measured{n.url, of(n)}
 		}
 		slices.SortStableFunc(list, func(a, b Measured) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.URL, b.URL)) })
 		return slices.Clone(list[:min(len(list), most)])
 	}
-	return top(func(n *node) int64 { return n.page.Millis }), top(s.weight)
+	return top(func(n *node) int64 { return n.page.Millis }), top((*node).weight)
 }

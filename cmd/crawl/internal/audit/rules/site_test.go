@@ -32,8 +32,8 @@ func TestLargeSite(t *testing.T) {
 			url := fmt.Sprintf("https://example.com/articles/%d/what-it-is-about.html", i)
 			f := facts.Page{URL: url, Status: 200, Type: "text/html", Size: 30_000, Millis: 40, Digest: fmt.Sprintf("%016x", i), HTML: &facts.HTML{
 				Titles: []string{fmt.Sprintf("Article %d and what it is about", i)}, Descriptions: []string{fmt.Sprintf("A description of article %d, as long as they are.", i)},
-				Headings: []string{fmt.Sprintf("Article %d", i)}, Lang: "en", Canonicals: []facts.Canonical{{Raw: url, URL: url, Where: "head"}},
-				IDs: facts.HashesOf([]string{"a", "b", "c", "d", "e", "f", "g", "h"}), Words: 300, Sim: uint64(i) * 0x9E3779B97F4A7C15, Protected: 31,
+				Headings: []string{fmt.Sprintf("Article %d", i)}, Lang: "en", Canonicals: []facts.Ref{{Raw: url, URL: url, By: "head"}},
+				IDs: facts.HashesOf([]string{"a", "b", "c", "d", "e", "f", "g", "h"}), Words: 300, Sim: uint64(i) * 0x9E3779B97F4A7C15,
 			}}
 			for j := range *perPage {
 				f.Links = append(f.Links, facts.Link(facts.Anchor, "https://example.com", fmt.Sprintf("https://example.com/articles/%d/what-it-is-about.html", (i*7+j*j*13+1)%(pages+pages/100)), ""))
