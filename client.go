@@ -139,7 +139,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		pc.Shared = cfg.Shared.inner
 	}
 	if cfg.OnEvent != nil {
-		pc.OnEvent = func(e ratelimit.Event) { cfg.OnEvent(eventOf(&e)) }
+		pc.OnEvent = func(e ratelimit.Event) { cfg.OnEvent(assembly.Convert[Event](&e)) }
 	}
 	c, err := polite.New(pc)
 	if err != nil {
@@ -182,7 +182,9 @@ func defaultPolicies(r *config.RateLimit) []byte {
 }
 
 // Snapshot returns what was learned of hosts, and the reason of each host's rate; with Shared, all that it knows.
-func (c *Client) Snapshot() LimiterSnapshot { return limiterSnapshotOf(c.inner.Snapshot()) }
+func (c *Client) Snapshot() LimiterSnapshot {
+	return assembly.Convert[LimiterSnapshot](c.inner.Snapshot())
+}
 
 // Close ends the requests under way, also those that wait for a permit, with [ErrClientClosed], and closes the
 // connections of the client's own transport. A body that is being read fails as if its request was canceled. Later

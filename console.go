@@ -6,6 +6,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // ListenConfig configures [Listen]. Addr is required.
@@ -48,7 +49,7 @@ func Listen(cfg ListenConfig) (*Console, error) {
 func (l *Console) URL() string { return l.inner.URL() }
 
 // Event passes an event on to the clients that listen. It does not block.
-func (l *Console) Event(e Event) { l.inner.Event(e.inner()) }
+func (l *Console) Event(e Event) { l.inner.Event(assembly.Convert[ratelimit.Event](e)) }
 
 // Serve answers requests about a crawl until ctx ends, which should be after [Crawler.Run] has returned. It then closes
 // the socket and returns within two seconds, with no goroutine left. The error is of the socket. Call it once.

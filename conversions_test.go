@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -44,11 +45,11 @@ func filled(v reflect.Value) {
 
 // convertedWhole requires that a conversion loses no field: each has one of the same name, or of its other name, that
 // is set and prints as it does.
-func convertedWhole[A, B any](t *testing.T, convert func(*A) B, names map[string]string) {
+func convertedWhole[A, B any](t *testing.T, names map[string]string) {
 	t.Helper()
 	from := reflect.New(reflect.TypeFor[A]()).Elem()
 	filled(from)
-	to := reflect.ValueOf(convert(from.Addr().Interface().(*A)))
+	to := reflect.ValueOf(assembly.Convert[B](from.Addr().Interface()))
 	require.Equal(t, from.NumField(), to.NumField()+countUnexported(from.Type())-countUnexported(to.Type()), "%T and %T", from.Interface(), to.Interface())
 	for i := range from.NumField() {
 		f := from.Type().Field(i)
@@ -82,12 +83,12 @@ func countUnexported(t reflect.Type) (n int) {
 
 // The types that programs see have all that those behind them have, under the same names in JSON.
 func TestConversionsLoseNothing(t *testing.T) {
-	convertedWhole(t, eventOf, nil)
-	convertedWhole(t, capSnapshotOf, nil)
-	convertedWhole(t, hostSnapshotOf, map[string]string{"Domain": "Host"})
-	convertedWhole(t, func(s *ratelimit.LimiterSnapshot) LimiterSnapshot { return limiterSnapshotOf(*s) }, nil)
+	convertedWhole[ratelimit.Event, Event](t, nil)
+	convertedWhole[ratelimit.CapSnapshot, CapSnapshot](t, nil)
+	convertedWhole[ratelimit.DomainSnapshot, HostSnapshot](t, map[string]string{"Domain": "Host"})
+	convertedWhole[ratelimit.LimiterSnapshot, LimiterSnapshot](t, nil)
 	e := ratelimit.Event{}
 	filled(reflect.ValueOf(&e).Elem())
-	there := eventOf(&e)
-	require.Equal(t, e, there.inner())
+	require.Equal(t, e, assembly.Convert[ratelimit.Event](assembly.Convert[Event](&e)))
+	require.Zero(t, assembly.Convert[ratelimit.Event](Event{Cause: "of another version"}))
 }

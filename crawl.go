@@ -96,10 +96,7 @@ func (c *Crawler) Halted() <-chan struct{} { return c.inner.Halted() }
 func (c *Crawler) Stopping() <-chan struct{} { return c.inner.Stopping() }
 
 // Snapshot returns the state of the crawl at this moment. It may be called before, during and after Run.
-func (c *Crawler) Snapshot() Snapshot {
-	s := c.inner.Snapshot()
-	return snapshotOf(&s)
-}
+func (c *Crawler) Snapshot() Snapshot { return assembly.Convert[Snapshot](c.inner.Snapshot()) }
 
 // Checkpoint waits until everything written so far is on disk, together with the state of the crawl at that moment. A
 // copy of the state directory and of the sinks' files that is made then can be resumed. Without a state Checkpoint does

@@ -131,7 +131,7 @@ func (o *Options) hooks(cfg *assembly.Config) error {
 		}
 	}
 	if f := o.OnEvent; f != nil {
-		cfg.OnEvent = func(e ratelimit.Event) { o.tell("OnEvent", func() { f(eventOf(&e)) }) }
+		cfg.OnEvent = func(e ratelimit.Event) { o.tell("OnEvent", func() { f(assembly.Convert[Event](&e)) }) }
 	}
 	return errors.Join(o.sinks(), o.bodies(cfg), o.extractors(cfg), o.network(cfg))
 }

@@ -231,17 +231,19 @@ func (p *Politeness) Transport(next http.RoundTripper) http.RoundTripper {
 // Subscribe calls fn with each change of a host's rate, in order for each host, on the goroutines that make requests.
 // It must not block. A call may still run when off has returned.
 func (p *Politeness) Subscribe(fn func(Event)) (off func()) {
-	return p.inner.Subscribe(func(e ratelimit.Event) { fn(eventOf(&e)) })
+	return p.inner.Subscribe(func(e ratelimit.Event) { fn(assembly.Convert[Event](&e)) })
 }
 
 // Snapshot sums up what is known of hosts. It looks at every host, one at a time.
-func (p *Politeness) Snapshot() LimiterSnapshot { return limiterSnapshotOf(p.inner.Snapshot()) }
+func (p *Politeness) Snapshot() LimiterSnapshot {
+	return assembly.Convert[LimiterSnapshot](p.inner.Snapshot())
+}
 
 // Host returns what is known of a host, given by name or URL. known is false if no state of it is kept; h then says
 // what it would start with.
 func (p *Politeness) Host(host string) (h HostSnapshot, known bool) {
 	d, known := p.inner.Inspect(hostOf(host))
-	return hostSnapshotOf(&d), known
+	return assembly.Convert[HostSnapshot](&d), known
 }
 
 // Save writes what is known of hosts to the file now. Without a file it does nothing.

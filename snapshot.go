@@ -1,12 +1,6 @@
 package crawl
 
-import (
-	"time"
-
-	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/pipeline"
-	"github.com/treadlight/crawl/internal/ratelimit"
-)
+import "time"
 
 // Snapshot is the state of a crawl at one moment. In JSON it is a line of what `crawl --stats` writes. Counts are of
 // this run. Empty maps and lists are nil.
@@ -94,30 +88,6 @@ type QueueSnapshot struct {
 	Blocked      bool      `json:"blocked"`            // the host refuses requests for now, or is down
 	Excluded     bool      `json:"barred,omitempty"`   // [Crawler.Block] was called
 }
-
-func snapshotOf(s *pipeline.Snapshot) Snapshot {
-	to := Snapshot{
-		Time: s.Time, ElapsedSeconds: s.ElapsedSeconds, State: s.State.String(), Reason: s.Reason,
-		Records: s.Records, Pages: s.Pages, Errors: s.Errors, Requests: s.Requests, Answered: s.Answered, Failed: s.Failed,
-		Retries: s.Retries, OfURL: s.OfURL, Returned: s.Returned, Refused: s.Refused, Unruled: s.Unruled, Unindexed: s.Unindexed,
-		Rendered: s.Rendered, Scripted: s.Scripted, ScriptedURL: s.ScriptedURL,
-		Bytes: s.Bytes, WireBytes: s.WireBytes, Outcomes: s.Outcomes, Helpers: s.Helpers, OutOfScope: s.OutOfScope,
-		Dropped: s.Dropped, Suspected: s.Suspected, Trapped: s.Trapped, Round: s.Round, Changes: s.Changes,
-		Hosts: each(s.Hosts, func(h *frontier.HostState) QueueSnapshot { return QueueSnapshot(*h) }), Limiter: limiterSnapshotOf(s.Limiter),
-	}
-	to.Workers, to.Frontier = s.Workers, s.Frontier
-	if d := s.Duplicates; d != nil {
-		to.Duplicates = newLike(to.Duplicates)
-		to.Duplicates.Exact, to.Duplicates.Near = d.Exact, d.Near
-		for _, c := range d.Clusters {
-			to.Duplicates.Clusters = append(to.Duplicates.Clusters, c)
-		}
-	}
-	return to
-}
-
-// newLike returns a new value of the type that p points to, which has no name.
-func newLike[T any](*T) *T { return new(T) }
 
 // LimiterSnapshot has the rates of hosts at one moment. Counts are since the start.
 type LimiterSnapshot struct {
@@ -211,60 +181,4 @@ type Event struct {
 	Text    string  `json:"text"`     // the event as a sentence, with its figures
 	// Hosts are those whose answers led to it, at most 256, with the causes merged and parted. Nil for other causes.
 	Hosts []string `json:"hosts,omitempty"`
-}
-
-func limiterSnapshotOf(s ratelimit.LimiterSnapshot) LimiterSnapshot {
-	return LimiterSnapshot{
-		Enabled: s.Enabled, Requests: s.Requests, Throttled: s.Throttled, Denied: s.Denied, Retries: s.Retries,
-		OverReleased: s.OverReleased, Evicted: s.Evicted, OverCap: s.OverCap,
-		Domains: s.Domains, Tombstones: s.Tombstones, Open: s.Open, HalfOpen: s.HalfOpen, InFlight: s.InFlight,
-		Waiting: s.Waiting, Groups: s.Groups, Merged: s.Merged,
-		Caps: each(s.Caps, capSnapshotOf), GroupEvents: each(s.GroupEvents, eventOf), Top: each(s.Top, hostSnapshotOf),
-	}
-}
-
-func hostSnapshotOf(d *ratelimit.DomainSnapshot) HostSnapshot {
-	h := HostSnapshot{
-		Host: d.Domain, FillRate: d.FillRate, CeilingRPS: d.CeilingRPS, Tokens: d.Tokens,
-		AvgLatencyMS: d.AvgLatencyMS, P95LatencyMS: d.P95LatencyMS, LatencyTargetMS: d.LatencyTargetMS,
-		ErrorRate: d.ErrorRate, State: d.State.String(), ConsecutiveFails: d.ConsecutiveFails,
-		InFlight: d.InFlight, Waiting: d.Waiting, NextPermitInMS: d.NextPermitInMS, LimitedBy: d.LimitedBy.String(),
-		Reason: d.Reason, OperatorRPS: d.OperatorRPS, Events: each(d.Events, eventOf), Caps: each(d.Caps, capSnapshotOf),
-	}
-	if d.Group != nil {
-		h.Group = new(GroupSnapshot(*d.Group))
-	}
-	return h
-}
-
-func capSnapshotOf(c *ratelimit.CapSnapshot) CapSnapshot {
-	return CapSnapshot{
-		Limit: c.Limit.String(), Kind: string(c.Kind), Permits: c.Permits, PerMS: c.PerMS, Left: c.Left, NextInMS: c.NextInMS,
-	}
-}
-
-func eventOf(e *ratelimit.Event) Event {
-	return Event{
-		Time: e.Time, Domain: e.Domain, Cause: e.Cause.String(), State: e.State.String(),
-		FromRPS: e.FromRPS, ToRPS: e.ToRPS, HoldMS: e.HoldMS, Text: e.Text, Hosts: e.Hosts,
-	}
-}
-
-// inner converts the event for a console. Unknown words are ignored.
-func (e *Event) inner() ratelimit.Event {
-	inner := ratelimit.Event{Time: e.Time, Domain: e.Domain, FromRPS: e.FromRPS, ToRPS: e.ToRPS, HoldMS: e.HoldMS, Text: e.Text, Hosts: e.Hosts}
-	_, _ = inner.Cause.UnmarshalText([]byte(e.Cause)), inner.State.UnmarshalText([]byte(e.State))
-	return inner
-}
-
-// each converts the elements of a list; nil stays nil.
-func each[A, B any](list []A, convert func(*A) B) []B {
-	if list == nil {
-		return nil
-	}
-	to := make([]B, len(list))
-	for i := range list {
-		to[i] = convert(&list[i])
-	}
-	return to
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/pipeline"
 )
 
@@ -58,7 +59,7 @@ func TestSnapshotIsWhole(t *testing.T) {
 	for _, s := range []pipeline.Snapshot{inner, {}} {
 		want, err := json.Marshal(s)
 		require.NoError(t, err)
-		got, err := json.Marshal(snapshotOf(&s))
+		got, err := json.Marshal(assembly.Convert[Snapshot](&s))
 		require.NoError(t, err)
 		require.JSONEq(t, string(want), string(got))
 	}

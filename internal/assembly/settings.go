@@ -34,12 +34,7 @@ func LimiterConfig(s *Settings) ratelimit.Config {
 	r := &s.RateLimit
 	rc := ratelimit.DefaultConfig()
 	strategy := rc.Strategy
-	from, to := reflect.ValueOf(r).Elem(), reflect.ValueOf(&rc).Elem()
-	for i := range from.NumField() {
-		if f := to.FieldByName(from.Type().Field(i).Name); f.IsValid() {
-			f.Set(from.Field(i))
-		}
-	}
+	convert(reflect.ValueOf(&rc).Elem(), reflect.ValueOf(r).Elem())
 	if rc.Enabled = r.Enabled(); !rc.Enabled {
 		rc.Strategy = strategy
 	}
