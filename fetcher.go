@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"io"
 	"net/http"
 )
 
@@ -29,34 +28,8 @@ type Fetcher interface {
 	Fetch(ctx context.Context, req *http.Request) (*http.Response, error)
 }
 
-type transportOf struct {
-	o    *Options
-	name string
-	send func(*http.Request) (*http.Response, error)
-}
+// fetching is the transport of a Fetcher.
+type fetching struct{ Fetcher }
 
 // RoundTrip implements [http.RoundTripper].
-func (t transportOf) RoundTrip(r *http.Request) (resp *http.Response, err error) {
-	err = t.o.guard(t.name, func() (err error) {
-		resp, err = t.send(r) //nolint:bodyclose // whoever asked for it closes it
-		return err
-	})
-	if resp != nil && resp.Body != nil && resp.Body != http.NoBody {
-		resp.Body = guardedBody{resp.Body, t}
-	}
-	return resp, err
-}
-
-// guardedBody turns panics of a body into errors.
-type guardedBody struct {
-	io.ReadCloser
-	t transportOf
-}
-
-func (b guardedBody) Read(p []byte) (n int, err error) {
-	err = b.t.o.guard(b.t.name, func() (err error) {
-		n, err = b.ReadCloser.Read(p)
-		return err
-	})
-	return max(0, min(n, len(p))), err
-}
+func (f fetching) RoundTrip(r *http.Request) (*http.Response, error) { return f.Fetch(r.Context(), r) }

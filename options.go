@@ -220,7 +220,6 @@ func (o *Options) inner() (assembly.Config, error) {
 		}
 		cfg.Shared = o.Shared.inner
 	}
-	cfg.Embedded = true
 	return cfg, o.hooks(&cfg)
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/content"
+	"github.com/treadlight/crawl/internal/web/mediatype"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/record"
 )
@@ -38,9 +39,9 @@ type Hooks struct {
 	// OnSkip, if set, is called with each [Skip], after the record of the page that had the link. One goroutine,
 	// Output, calls it.
 	OnSkip func(Skip)
-	// Bodies, if set, returns the handler that reads the body of a page of that media type while it arrives. Nil means
-	// no handler.
-	Bodies func(mediaType string) *BodyHandler
+	// Bodies are the handlers that read the bodies of pages while they arrive, by media type or pattern, as
+	// [mediatype.Best] finds them. Nil means no handlers.
+	Bodies map[string]*BodyHandler
 	// Extractors read the pages of media types, given in lower case, instead of the built-in extraction. Nil means that
 	// the built-in one reads all.
 	Extractors map[string]content.Extractor
@@ -151,7 +152,7 @@ func (f *fetched) sum() (sum version.Digest) {
 // stream returns what reads the body of a response while it arrives. Nil means that the body is read as usual.
 func (t *try) stream(ctx context.Context, resp *fetch.Response) *fetch.Stream {
 	p, f := t.p, t.f
-	to := p.cfg.Bodies(resp.ContentType)
+	to := mediatype.Best(p.cfg.Bodies, resp.ContentType)
 	if to == nil || resp.Status/100 != 2 {
 		return nil
 	}

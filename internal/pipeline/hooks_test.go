@@ -204,11 +204,8 @@ func TestBodies(t *testing.T) {
 		items := &itemSink{}
 		w.Sinks = append(w.Sinks, items)
 		var sizes calls
-		w.Bodies = func(mediaType string) *BodyHandler {
-			if mediaType != "application/pdf" {
-				return nil
-			}
-			return &BodyHandler{Handle: func(_ context.Context, p *Page, body io.Reader) error {
+		w.Bodies = map[string]*BodyHandler{
+			"application/pdf": {Handle: func(_ context.Context, p *Page, body io.Reader) error {
 				require.Equal(t, []any{200, "application/pdf", 1}, []any{p.Status, p.ContentType, p.Depth})
 				n, err := io.Copy(io.Discard, body)
 				sizes.add("%s %d %v", p.URL, n, err == nil)
@@ -222,7 +219,7 @@ func TestBodies(t *testing.T) {
 					return ErrStop
 				}
 				return err
-			}}
+			}},
 		}
 		handled := calls{}
 		w.Handle = func(_ context.Context, p *Page) error {
@@ -279,7 +276,7 @@ func TestExtractors(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			out := &content.Extracted{Title: strings.Repeat("t", 2000), Lang: "de", Text: "text\xff", Values: []record.Values{{Name: "n", Values: []string{"1"}}}}
+			out := &content.Extracted{Title: strings.Repeat("t", 2000), Lang: "de", Text: "text\xff", Values: map[string][]string{"n": {"1"}}}
 			for line := range strings.Lines(string(d.Body)) {
 				out.Links = append(out.Links, strings.TrimPrefix(line, "=> "))
 			}

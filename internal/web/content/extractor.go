@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,8 +20,8 @@ type Extractor func(ctx context.Context, doc *extract.Document) (*Extracted, err
 // Extracted is what an Extractor has read from a page.
 type Extracted struct {
 	Title, Lang, Text string
-	Links             []string // references, which are resolved against the URL of the page
-	Values            []record.Values
+	Links             []string            // references, which are resolved against the URL of the page
+	Values            map[string][]string // by the names of fields
 }
 
 const (
@@ -52,7 +53,10 @@ func (r *Reader) ReadBy(ctx context.Context, read Extractor, doc *extract.Docume
 	r.page = doc.URL
 	r.Found = extract.Result{Title: within(out.Title, maxTitle), Lang: within(out.Lang, maxTitle), Text: within(out.Text, maxText)}
 	r.references(out, doc.URL)
-	rec.Title, rec.Lang, rec.Fields = r.Found.Title, r.Found.Lang, out.Values
+	rec.Title, rec.Lang = r.Found.Title, r.Found.Lang
+	for _, name := range slices.Sorted(maps.Keys(out.Values)) {
+		rec.Fields = append(rec.Fields, record.Values{Name: name, Values: out.Values[name], List: true})
+	}
 	if r.cfg.Extract.Text {
 		rec.Text = r.Found.Text
 	}

@@ -4,6 +4,7 @@
 package mediatype
 
 import (
+	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -122,4 +123,29 @@ func OfBody(said, ext string, first []byte) string {
 		}
 	}
 	return said
+}
+
+// Valid reports whether name is a media type in lower case without parameters, or, with patterns, one of the patterns
+// that [Best] knows: image/* or */*.
+func Valid(name string, patterns bool) bool {
+	kind, sub, ok := strings.Cut(name, "/")
+	if patterns && ok && sub == "*" {
+		sub = "x"
+		if kind == "*" {
+			kind = "x"
+		}
+	}
+	media, params, err := mime.ParseMediaType(kind + "/" + sub)
+	return ok && err == nil && media == kind+"/"+sub && len(params) == 0 && !strings.Contains(media, "*")
+}
+
+// Best returns what is there for a media type: under its own name, else for its kind, such as image/*, else for */*.
+func Best[T any](by map[string]T, mediaType string) (found T) {
+	kind, _, _ := strings.Cut(mediaType, "/")
+	for _, pattern := range []string{mediaType, kind + "/*", "*/*"} {
+		if found, ok := by[pattern]; ok {
+			return found
+		}
+	}
+	return found
 }

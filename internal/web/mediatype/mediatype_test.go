@@ -51,3 +51,17 @@ func TestNames(t *testing.T) {
 		assert.Equal(t, ft.extensions[0], Extension(name, ""), name)
 	}
 }
+
+func TestPatterns(t *testing.T) {
+	by := map[string]int{"text/html": 1, "text/*": 2, "*/*": 3}
+	for name, want := range map[string]int{"text/html": 1, "text/css": 2, "image/png": 3, "": 3, "text": 2} {
+		assert.Equal(t, want, Best(by, name), name)
+	}
+	assert.Zero(t, Best(map[string]int{"text/*": 2}, "image/png"))
+	for name, want := range map[string][2]bool{
+		"text/html": {true, true}, "text/*": {false, true}, "*/*": {false, true}, "*/html": {false, false},
+		"text": {false, false}, "Text/html": {false, false}, "text/html;a=b": {false, false}, "text/h*": {false, false}, "": {false, false},
+	} {
+		assert.Equal(t, want, [2]bool{Valid(name, false), Valid(name, true)}, name)
+	}
+}
