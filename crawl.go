@@ -5,7 +5,6 @@ import (
 	"context"
 	"iter"
 	"os"
-	"strings"
 
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/record"
@@ -137,7 +136,7 @@ func OpenArchive(cfg ArchiveConfig) (record.Durable, error) {
 		Dir: cfg.Dir, File: cfg.File, Settings: settings, Version: cfg.Options.Version, Resume: cfg.Resume, GoOn: cfg.GoOn,
 	})
 	if err != nil {
-		return nil, &programError{err, strings.ReplaceAll(err.Error(), "--overwrite", "Options.Output.Overwrite")}
+		return nil, assembly.ArchiveInProgram(err, cfg.Dir)
 	}
 	return archive, nil
 }
@@ -148,12 +147,10 @@ type FleetError struct {
 	Job string
 	// Err is the cause, for example [ErrNoJob] or [ErrJobComplete].
 	Err error
-
-	text string
 }
 
 // Error says what is wrong and what to do.
-func (e *FleetError) Error() string { return e.text }
+func (e *FleetError) Error() string { return assembly.TextInProgram(e.Err, e.Job) }
 
 // Unwrap returns Err.
 func (e *FleetError) Unwrap() error { return e.Err }

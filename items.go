@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/record"
 )
@@ -48,15 +49,10 @@ func openFile(path string, resume *record.Position, cfg sink.Config) (*sink.Writ
 	}
 	w, err := sink.Open(path, cfg)
 	if err != nil {
-		return nil, &programError{err, fileAdvice.Replace(err.Error())}
+		return nil, assembly.FileInProgram(err)
 	}
 	return w, nil
 }
-
-// fileAdvice replaces the command's advice about a file by what a program does.
-var fileAdvice = strings.NewReplacer("add --overwrite to replace it, or choose another file", "remove it, choose another file, or give the position to go on from",
-	", or begin the crawl anew with --overwrite, without 'resume'", ", or begin the crawl anew with a file that is not there",
-	"give the same --field as before, or go on with the program that began it; 'crawl --overwrite' begins anew", "give the same fields as before, or begin anew with a file that is not there")
 
 // printed takes all items of a program without sinks: it writes each as a line of JSON to standard output.
 type printed struct{ *bufio.Writer }

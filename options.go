@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"regexp"
-	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/assembly"
@@ -249,50 +247,13 @@ func (o *Options) handler() pipeline.Handler {
 	}
 }
 
-// programError is an error whose text names fields of [Options] where the command has settings and flags.
-type programError struct {
-	error
-	text string
-}
-
-func (e *programError) Error() string { return e.text }
-func (e *programError) Unwrap() error { return e.error }
-
-// inProgram rewrites err in the terms of this package: settings become fields. The program's own texts, such as names
-// of files, stay as they are.
+// inProgram rewrites err in the terms of this package: settings become fields.
 func inProgram(err error) error {
-	if err == nil {
-		return nil
-	}
 	if e, ok := errors.AsType[*assembly.StateError](err); ok {
-		return &StateError{Dir: e.Dir, Err: err, text: textInProgram(err, e.Dir)}
+		return &StateError{Dir: e.Dir, Err: err}
 	}
 	if e, ok := errors.AsType[*assembly.FleetError](err); ok {
-		return &FleetError{Job: e.Job, Err: err, text: textInProgram(err, e.Job)}
+		return &FleetError{Job: e.Job, Err: err}
 	}
-	text := settingFirst.ReplaceAllStringFunc(err.Error(), func(path string) string { return config.InProgram("Options", path) })
-	if text != err.Error() {
-		return &programError{err, text}
-	}
-	return err
+	return assembly.InProgram(err)
 }
-
-// textInProgram is the text of an error in the terms of this package, except for name, which stays as it is.
-func textInProgram(err error, name string) string {
-	const mask = "\x00"
-	text := err.Error()
-	if name != "" {
-		text = strings.ReplaceAll(text, name, mask)
-	}
-	text = config.InProgram("Options", ofVerbs.Replace(verbs.ReplaceAllString(text, "$1")))
-	return strings.ReplaceAll(text, mask, name)
-}
-
-var (
-	// settingFirst matches a setting at the beginning of a line.
-	settingFirst = regexp.MustCompile(`(?m)^[a-z]+\.[a-z_]+\b`)
-	// verbs matches advice to run the command; ofVerbs replaces it by what a program does.
-	verbs   = regexp.MustCompile(`('crawl (?:resume|again)) [^']*'`)
-	ofVerbs = strings.NewReplacer("by 'crawl resume", "by OpenState", "by 'crawl again", "by OpenAgain",
-		"that --state or --output was given", "of Options.StateDir", "--unfinished", "Again.Unfinished")
-)

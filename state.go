@@ -125,12 +125,10 @@ type StateError struct {
 	// Err is the cause. It is [fs.ErrExist] if a new state was to be created where there is one, and [fs.ErrNotExist]
 	// if there is none.
 	Err error
-
-	text string
 }
 
 // Error says what is wrong and usually what to do.
-func (e *StateError) Error() string { return e.text }
+func (e *StateError) Error() string { return assembly.TextInProgram(e.Err, e.Dir) }
 
 // Unwrap returns Err.
 func (e *StateError) Unwrap() error { return e.Err }
