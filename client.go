@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -124,13 +123,10 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 		return nil, err
 	}
 	r := &settings.RateLimit
-	if cfg.Resilience == nil && cfg.ResilienceFile == "" {
-		cfg.Resilience = defaultPolicies(r)
-	}
-	maxCrawlDelay := settings.Robots.MaxCrawlDelay
 	pc := polite.Config{
-		UserAgent: cfg.UserAgent, Pace: paceOf(&settings), MaxRetryAfter: r.MaxRetryAfter,
-		MaxCrawlDelay: maxCrawlDelay, ObeyRobots: cfg.ObeyRobots,
+		UserAgent: cfg.UserAgent, Pace: paceOf(&settings), MaxRetryAfter: r.MaxRetryAfter, Retries: r.RetryMaxAttempts,
+		RetryBaseDelay: r.RetryBaseDelay, RetryMaxDelay: r.RetryMaxDelay,
+		MaxCrawlDelay: settings.Robots.MaxCrawlDelay, ObeyRobots: cfg.ObeyRobots,
 		Resilience: cfg.Resilience, ResilienceFile: cfg.ResilienceFile, OnReload: cfg.OnReload, Fallback: cfg.Fallback,
 		Limit: cfg.Limit, Circuits: cfg.Circuits, Hub: cfg.Hub,
 		Timeout: cfg.Timeout, Transport: cfg.Transport, AllowPrivate: cfg.AllowPrivate, Log: cfg.Log,
@@ -150,7 +146,7 @@ func NewClient(cfg ClientConfig) (*Client, error) {
 
 func (c *ClientConfig) settings() (s config.Config, err error) {
 	o := &c.Politeness
-	_, own := o.given()
+	_, own := config.SetPoliteness(o)
 	switch {
 	case o.IgnoreRobots:
 		return s, fmt.Errorf("ClientConfig.Politeness.IgnoreRobots is set, and robots.txt is not asked for unless ObeyRobots is: remove it")
@@ -165,20 +161,6 @@ func (c *ClientConfig) settings() (s config.Config, err error) {
 	}
 	s, _, err = config.FromProgram("ClientConfig", &Options{Politeness: *o})
 	return s, err
-}
-
-// defaultPolicies are for requests to any number of hosts. They have no circuit or bulkhead, which all hosts would
-// share, so that one failing host would stop the others; the limiter has a circuit for each host.
-func defaultPolicies(r *config.RateLimit) []byte {
-	type object = map[string]any
-	document := object{"Timeout": object{"Seconds": 30}}
-	if r.RetryMaxAttempts > 0 {
-		document["Retry"] = object{"MaxRetries": r.RetryMaxAttempts, "Backoff": object{
-			"BaseMs": r.RetryBaseDelay.Milliseconds(), "MaxDelayMs": r.RetryMaxDelay.Milliseconds(),
-		}}
-	}
-	text, _ := json.Marshal(document) // of numbers and texts
-	return text
 }
 
 // Snapshot returns what was learned of hosts, and the reason of each host's rate; with Shared, all that it knows.

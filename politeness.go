@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"reflect"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/treadlight/crawl/internal/assembly"
@@ -44,12 +43,12 @@ type Politeness struct{ inner *polite.Shared }
 // MaxCrawlDelay, Retries, RetryBaseDelay, RetryMaxDelay, and of Hosts the headers, credentials and proxies. The error
 // names the field, or says what is wrong with the file.
 func NewPoliteness(options PolitenessOptions) (*Politeness, error) {
-	if _, own := options.given(); own != "" {
+	if _, own := config.SetPoliteness(&options); own != "" {
 		return nil, fmt.Errorf("PolitenessOptions.%s is about the requests of one crawl or client: set it there, and leave it out here", own)
 	}
-	settings, err := options.settings("PolitenessOptions")
+	settings, _, err := config.FromProgram("PolitenessOptions", &Options{Politeness: options})
 	if err != nil {
-		return nil, err
+		return nil, errors.New(strings.ReplaceAll(err.Error(), "PolitenessOptions.Politeness.", "PolitenessOptions."))
 	}
 	inner, err := polite.NewShared(paceOf(&settings))
 	if err != nil {
@@ -62,66 +61,21 @@ func paceOf(s *config.Config) polite.SharedConfig {
 	return polite.SharedConfig{Limiter: assembly.LimiterConfig(s), Remember: s.RateLimit.Remember}
 }
 
-// settings returns the settings of a crawl with these options. The error names the fields below root.
-func (o *PolitenessOptions) settings(root string) (config.Config, error) {
-	s, _, err := config.FromProgram(root, &Options{Politeness: *o})
-	if err != nil {
-		return s, errors.New(strings.ReplaceAll(err.Error(), root+".Politeness.", root+"."))
-	}
-	return s, nil
-}
-
-// ofAsker are the fields that concern the requests of one crawl or client, and not the rate of a host. MaxRetryAfter
-// concerns both.
-var ofAsker = map[string]bool{
-	"IgnoreRobots": true, "MaxCrawlDelay": true, "Retries": true, "RetryBaseDelay": true, "RetryMaxDelay": true,
-	"Headers": true, "Auth": true, "Proxy": true, "Cert": true, "Key": true,
-}
-
-// given returns the first set field that concerns the rate of hosts, and the first that concerns requests; empty for
-// none.
-func (o *PolitenessOptions) given() (pace, own string) {
-	note := func(base string, v reflect.Value) {
-		for i := range v.NumField() {
-			name := v.Type().Field(i).Name
-			switch {
-			case v.Field(i).IsZero() || name == "Hosts" || name == "Match" || name == "MaxRetryAfter":
-			case ofAsker[name] && own == "":
-				own = base + name
-			case !ofAsker[name] && pace == "":
-				pace = base + name
-			}
-		}
-	}
-	note("", reflect.ValueOf(*o))
-	for i := range o.Hosts {
-		note(fmt.Sprintf("Hosts[%d].", i), reflect.ValueOf(o.Hosts[i]))
-	}
-	return pace, own
-}
-
 // besideShared returns an error if these options cannot be combined with a shared politeness.
 func (o *PolitenessOptions) besideShared(root string) error {
-	if pace, _ := o.given(); pace != "" {
+	if pace, _ := config.SetPoliteness(o); pace != "" {
 		return fmt.Errorf("%s.Politeness.%s is set beside Shared, which has the pace of hosts: set it in NewPoliteness, and leave it out here", root, pace)
 	}
 	return nil
 }
 
 // Permit is the right to send one request. It is safe for concurrent use.
-type Permit struct {
-	inner    ratelimit.Permit
-	released atomic.Bool
-}
+type Permit struct{ release func() }
 
 // Release ends the request. Call it once the answer is read, after [Politeness.Feedback]. A permit that is never
 // released counts as a request in flight for ever. From one that is released without feedback nothing is learned. A
 // second call does nothing.
-func (p *Permit) Release() {
-	if !p.released.Swap(true) {
-		p.inner.Release()
-	}
-}
+func (p *Permit) Release() { p.release() }
 
 // Acquire waits until one request may be sent to a host, given by name or as a URL; http and https of a host count as
 // one. A redirect and a retry each need a permit of their own.
@@ -130,36 +84,18 @@ func (p *Permit) Release() {
 // wraps [ErrCircuitOpen], or context.DeadlineExceeded if the permit would come after ctx's deadline; or with
 // [ErrTooManyWaiters]. It also returns ctx's error. A call that fails has taken nothing.
 func (p *Politeness) Acquire(ctx context.Context, host string) (*Permit, error) {
-	host = hostOf(host)
+	host = polite.Host(host)
 	if host == "" {
 		return nil, errors.New("Acquire: the host is empty: give its name or a URL with one")
 	}
 	permit, err := p.inner.Acquire(ctx, host)
 	if err == nil {
-		return &Permit{inner: permit}, nil
+		return &Permit{sync.OnceFunc(permit.Release)}, nil
 	}
-	rejected := &transport.RejectedError{Host: host, Err: err}
-	if open, ok := errors.AsType[*ratelimit.CircuitOpenError](err); ok {
-		rejected.RetryAfter = max(0, p.inner.Until(open.Until))
-		return nil, rejected
-	}
-	if wait, ok := errors.AsType[*ratelimit.WaitError](err); ok {
-		rejected.RetryAfter = wait.Wait
-		return nil, rejected
+	if wait, ok := p.inner.RetryIn(err); ok {
+		return nil, &transport.RejectedError{Host: host, RetryAfter: wait, Err: err}
 	}
 	return nil, err
-}
-
-// hostOf is the name of the host of a URL, or of a host.
-func hostOf(s string) string {
-	if _, rest, ok := strings.Cut(s, "://"); ok {
-		s = rest
-		if i := strings.IndexAny(s, "/?#"); i >= 0 {
-			s = s[:i]
-		}
-		s = s[strings.LastIndexByte(s, '@')+1:]
-	}
-	return ratelimit.Domain(s)
 }
 
 // Feedback is the result of one request.
@@ -185,7 +121,7 @@ type Feedback struct {
 // Feedback reports the result of a request, before its permit is released. The host's rate, circuit and obligations
 // follow from it. The host is a name or a URL.
 func (p *Politeness) Feedback(host string, fb Feedback) {
-	p.inner.Report(hostOf(host), ratelimit.Feedback{
+	p.inner.Report(polite.Host(host), ratelimit.Feedback{
 		StatusCode: fb.StatusCode, Latency: fb.Latency, Err: fb.Err, RetryAfter: fb.RetryAfter, SentAt: fb.SentAt, Retry: fb.Retry,
 	}, fb.Header)
 }
@@ -194,7 +130,7 @@ func (p *Politeness) Feedback(host string, fb Feedback) {
 // wait for, as in [HostSnapshot.LimitedBy]. It returns the zero time and "none" if it would be granted at once. It
 // takes nothing.
 func (p *Politeness) ReadyAt(host string) (at time.Time, limitedBy string) {
-	at, why := p.inner.ReadyAt(hostOf(host), 0, 0)
+	at, why := p.inner.ReadyAt(polite.Host(host), 0, 0)
 	return at, why.String()
 }
 
@@ -202,20 +138,20 @@ func (p *Politeness) ReadyAt(host string) (at time.Time, limitedBy string) {
 // or clients that share p have set another one, the longest counts. At most a minute is obeyed. Zero or less removes
 // it.
 func (p *Politeness) SetCrawlDelay(host string, d time.Duration) {
-	p.inner.SetCrawlDelay(hostOf(host), d)
+	p.inner.SetCrawlDelay(polite.Host(host), d)
 }
 
 // SetCeiling sets the most requests per second to a host, by name or URL, in place of MaxRPS and MinDelay. What the
 // host asks for is obeyed as before. Zero removes it. The error says what is wrong with rps, or that 4,096 hosts have a
 // ceiling.
 func (p *Politeness) SetCeiling(host string, rps float64) error {
-	return p.inner.SetCeiling(hostOf(host), rps)
+	return p.inner.SetCeiling(polite.Host(host), rps)
 }
 
 // SetAddress tells the address of a host, given by name or URL, so that it is paced together with other hosts at that
 // address. Crawls, clients and [Politeness.Transport] call it themselves.
 func (p *Politeness) SetAddress(host string, addr netip.Addr) {
-	p.inner.SetAddress(hostOf(host), addr)
+	p.inner.SetAddress(polite.Host(host), addr)
 }
 
 // Transport returns a transport that paces the requests of an http.Client, or serves as RateLimit of
@@ -242,7 +178,7 @@ func (p *Politeness) Snapshot() LimiterSnapshot {
 // Host returns what is known of a host, given by name or URL. known is false if no state of it is kept; h then says
 // what it would start with.
 func (p *Politeness) Host(host string) (h HostSnapshot, known bool) {
-	d, known := p.inner.Inspect(hostOf(host))
+	d, known := p.inner.Inspect(polite.Host(host))
 	return assembly.Convert[HostSnapshot](&d), known
 }
 

@@ -93,7 +93,8 @@ func (l *politeLayer) roundTrip(ctx context.Context, req *http.Request) (*http.R
 	permit, err := l.acquire(ctx, host)
 	if err != nil {
 		closeBody(req)
-		return nil, l.rejected(host, err)
+		wait, _ := ratelimit.RetryIn(err, now())
+		return nil, &RejectedError{Host: host, RetryAfter: wait, Err: err}
 	}
 	v := &visit{l: l, host: host, permit: permit, retry: resilience.AttemptFrom(ctx) > 1, start: now()}
 	bound := false
@@ -128,17 +129,6 @@ func (l *politeLayer) acquire(ctx context.Context, host string) (ratelimit.Permi
 		return nil, err
 	}
 	return l.Limiter.Acquire(ctx, host)
-}
-
-func (l *politeLayer) rejected(host string, err error) error {
-	e := &RejectedError{Host: host, Err: err}
-	if open, ok := errors.AsType[*ratelimit.CircuitOpenError](err); ok {
-		e.RetryAfter = max(0, -since(open.Until))
-	}
-	if wait, ok := errors.AsType[*ratelimit.WaitError](err); ok {
-		e.RetryAfter = wait.Wait
-	}
-	return e
 }
 
 type visit struct {

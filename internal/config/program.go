@@ -131,3 +131,34 @@ func giveValue(root any, path string, to reflect.Value) {
 		to.Set(v.Convert(to.Type()))
 	}
 }
+
+// ofRequests are the settings of politeness that concern the requests of one crawl or client, and not the rate of a
+// host. ratelimit.max_retry_after concerns both.
+var ofRequests = []string{
+	"robots.enabled", "robots.max_crawl_delay", "ratelimit.retry_max_attempts", "ratelimit.retry_base_delay", "ratelimit.retry_max_delay",
+	"headers", "auth", "proxy", "cert", "key",
+}
+
+// SetPoliteness returns the first field of a program's politeness that is set and concerns the rate of hosts, and the
+// first that concerns requests; empty for none.
+func SetPoliteness(options any) (rate, request string) {
+	note := func(base string, v reflect.Value) {
+		for field, value := range v.Fields() {
+			tag := field.Tag.Get(tagName)
+			switch own := slices.Contains(ofRequests, tag); {
+			case value.IsZero() || tag == hostsPath || tag == hostMatch.path || tag == "ratelimit.max_retry_after":
+			case own && request == "":
+				request = base + field.Name
+			case !own && rate == "":
+				rate = base + field.Name
+			}
+		}
+	}
+	v := reflect.Indirect(reflect.ValueOf(options))
+	note("", v)
+	hosts := v.FieldByName("Hosts")
+	for i := range hosts.Len() {
+		note(document.Item("Hosts", i)+".", hosts.Index(i))
+	}
+	return rate, request
+}

@@ -341,6 +341,18 @@ func (e *WaitError) Error() string {
 
 func (e *WaitError) Unwrap() error { return context.DeadlineExceeded }
 
+// RetryIn returns how long to wait, from now on, before a call may succeed that failed with err; ok is false if err does
+// not say.
+func RetryIn(err error, now time.Time) (wait time.Duration, ok bool) {
+	if open, is := errors.AsType[*CircuitOpenError](err); is {
+		return max(0, open.Until.Sub(now)), true
+	}
+	if late, is := errors.AsType[*WaitError](err); is {
+		return late.Wait, true
+	}
+	return 0, false
+}
+
 // Limit is what a request waits for. The zero Limit is [LimitNone].
 type Limit uint8
 

@@ -4,6 +4,7 @@ package polite
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,9 +31,12 @@ type Config struct {
 	Shared         *Shared      // paces the requests; nil: the client makes its own from Pace
 	Pace           SharedConfig // configures the client's own limiter
 	MaxRetryAfter  time.Duration
+	Retries        int // for defaultPolicies, as the delays
+	RetryBaseDelay time.Duration
+	RetryMaxDelay  time.Duration
 	MaxCrawlDelay  time.Duration // negative means that any is obeyed
 	ObeyRobots     bool
-	Resilience     []byte
+	Resilience     []byte // nil without a ResilienceFile: the policies of defaultPolicies
 	ResilienceFile string
 	OnReload       func(error)
 	Fallback       func(req *http.Request, res *http.Response, err error) (*http.Response, error)
@@ -67,6 +71,9 @@ type Client struct {
 func New(cfg Config) (*Client, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
+	}
+	if cfg.Resilience == nil && cfg.ResilienceFile == "" {
+		cfg.Resilience = cfg.defaultPolicies()
 	}
 	c := &Client{shared: cfg.Shared}
 	if c.shared == nil {
@@ -121,6 +128,20 @@ func (c *Config) check() error {
 		return errors.New("ClientConfig.AllowPrivate is set beside a Transport, which it cannot change: remove one of them")
 	}
 	return nil
+}
+
+// defaultPolicies are for requests to any number of hosts. They have no circuit or bulkhead, which all hosts would
+// share, so that one failing host would stop the others; the limiter has a circuit for each host.
+func (c *Config) defaultPolicies() []byte {
+	type object = map[string]any
+	document := object{"Timeout": object{"Seconds": 30}}
+	if c.Retries > 0 {
+		document["Retry"] = object{"MaxRetries": c.Retries, "Backoff": object{
+			"BaseMs": c.RetryBaseDelay.Milliseconds(), "MaxDelayMs": c.RetryMaxDelay.Milliseconds(),
+		}}
+	}
+	text, _ := json.Marshal(document) // of numbers and texts
+	return text
 }
 
 // chain puts the policies and the limiter around base.

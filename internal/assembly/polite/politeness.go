@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,8 +120,22 @@ func (s *Shared) Subscribe(fn func(ratelimit.Event)) (off func()) { return s.eve
 // Middleware returns what paces the requests of a program's own http.RoundTripper.
 func (s *Shared) Middleware() transport.Middleware { return s.paced }
 
-// Until returns the time until an instant, by the clock of the limiter.
-func (s *Shared) Until(t time.Time) time.Duration { return t.Sub(s.keeper.Clock.Now()) }
+// RetryIn returns how long a program should wait that got that error from Acquire: see [ratelimit.RetryIn].
+func (s *Shared) RetryIn(err error) (wait time.Duration, ok bool) {
+	return ratelimit.RetryIn(err, s.keeper.Clock.Now())
+}
+
+// Host returns the name by which the limits of a host are kept that a program gives by its name or as a URL.
+func Host(s string) string {
+	if _, rest, ok := strings.Cut(s, "://"); ok {
+		s = rest
+		if i := strings.IndexAny(s, "/?#"); i >= 0 {
+			s = s[:i]
+		}
+		s = s[strings.LastIndexByte(s, '@')+1:]
+	}
+	return ratelimit.Domain(s)
+}
 
 // Report calls Feedback after it has added to fb what the header of the response says. A nil header adds nothing.
 func (s *Shared) Report(domain string, fb ratelimit.Feedback, h http.Header) {
