@@ -77,11 +77,7 @@ func (c *Crawler) Paused() bool { return c.inner.Paused() }
 // error wraps [ErrSeed] if the URL or the request is invalid, or is [ErrNotRunning] once the crawl has ended; see
 // [Crawler.Pause].
 func (c *Crawler) AddSeed(url string, options ...FollowOption) error {
-	var q followOptions
-	for _, option := range options {
-		option(&q)
-	}
-	return c.inner.AddSeed(url, q.Request)
+	return c.inner.AddSeed(url, requestOf(options))
 }
 
 // Block stops requests to a host, known or not, until [Crawler.Unblock]. Requests under way are finished, and the

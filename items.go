@@ -20,7 +20,13 @@ func Items[T any](path string, resume *record.Position) (record.Durable, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &items[T]{w}, nil
+	return &sink.Lines{Writer: w, Of: func(value any) bool {
+		switch value.(type) {
+		case T, *T:
+			return true
+		}
+		return false
+	}}, nil
 }
 
 // Records opens a file for records, like the command's --output. The ending of the path sets the format: .jsonl, .csv,
@@ -63,23 +69,4 @@ func (printed) Close() error               { return nil }
 func (w printed) WriteItem(_ *record.Record, item record.Item) error {
 	_, err := w.Writer.Write(append(item.JSON, '\n'))
 	return err
-}
-
-type items[T any] struct{ *sink.Writer }
-
-// Write takes no records.
-func (*items[T]) Write(*record.Record) error { return nil }
-
-// Takes implements [record.ItemSink].
-func (*items[T]) Takes(value any) bool {
-	switch value.(type) {
-	case T, *T:
-		return true
-	}
-	return false
-}
-
-// WriteItem implements [record.ItemSink].
-func (w *items[T]) WriteItem(_ *record.Record, item record.Item) error {
-	return w.WriteLine(append(item.JSON, '\n'))
 }

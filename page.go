@@ -12,12 +12,12 @@ import (
 	"strings"
 	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/net/html"
 
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/fields"
+	"github.com/treadlight/crawl/internal/web/maintext"
 	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/route"
 	"github.com/treadlight/crawl/internal/web/scope"
@@ -160,19 +160,16 @@ func (p *Page) Markdown() (string, error) {
 
 // Byline is the author that the page names, on one line; empty if it names none or if the program does not import the
 // package maintext of this module.
-func (p *Page) Byline() string {
-	if a, err := p.inner.Article(); err == nil {
-		return a.About().Byline
-	}
-	return ""
-}
+func (p *Page) Byline() string { return p.about().Byline }
 
 // Published is when the page says that it was published; zero in the cases in which [Page.Byline] is empty.
-func (p *Page) Published() time.Time {
+func (p *Page) Published() time.Time { return p.about().Published }
+
+func (p *Page) about() (about maintext.About) {
 	if a, err := p.inner.Article(); err == nil {
-		return a.About().Published
+		about = a.About()
 	}
-	return time.Time{}
+	return about
 }
 
 // Links are the canonical URLs that the page links to, each once and in order, at most 10,000; none for Kind "sitemap".
@@ -249,6 +246,14 @@ type FollowOption func(*followOptions)
 
 type followOptions struct{ request.Request }
 
+func requestOf(options []FollowOption) request.Request {
+	var q followOptions
+	for _, option := range options {
+		option(&q)
+	}
+	return q.Request
+}
+
 // WithPriority sets the URL's points, from -1000 to 1000: of a host's URLs those with more points go first. A redirect
 // keeps them. Without it they are those of [Options.Order] and [ScopeOptions.Scores], or 0.
 func WithPriority(points int) FollowOption {
@@ -312,11 +317,7 @@ func WithoutScope() FollowOption { return func(q *followOptions) { q.Outside = t
 //
 // Follow may be called by any goroutine until the handler returns or the loop takes its next page.
 func (p *Page) Follow(ref string, options ...FollowOption) Followed {
-	var q followOptions
-	for _, option := range options {
-		option(&q)
-	}
-	u, decision, err := p.inner.Follow(strings.TrimSpace(ref), q.Request)
+	u, decision, err := p.inner.Follow(strings.TrimSpace(ref), requestOf(options))
 	f := Followed{URL: u.String()}
 	switch {
 	case errors.Is(err, pipeline.ErrPageOver):
@@ -360,30 +361,12 @@ type Element struct {
 	value string // set in place of node
 }
 
-// selectors caches compiled selectors, as programs use few of them again and again.
-var selectors = func() *lru.Cache[string, *fields.Selector] {
-	c, err := lru.New[string, *fields.Selector](1000)
-	if err != nil {
-		panic(err) // the size is no good
-	}
-	return c
-}()
-
-func selectorOf(text string) *fields.Selector {
-	if s, ok := selectors.Get(text); ok {
-		return s
-	}
-	s, err := fields.ParseSelector(text)
+// Find yields the elements below e that a list of CSS selectors selects; see [Page.Find].
+func (e Element) Find(selector string) iter.Seq[Element] {
+	s, err := fields.ParseSelector(selector)
 	if err != nil {
 		panic("crawl: " + err.Error())
 	}
-	selectors.Add(text, s)
-	return s
-}
-
-// Find yields the elements below e that a list of CSS selectors selects; see [Page.Find].
-func (e Element) Find(selector string) iter.Seq[Element] {
-	s := selectorOf(selector)
 	return func(yield func(Element) bool) {
 		if e.node != nil {
 			s.Each(e.node, e.page.inner.Document().Budget, func(n *html.Node) bool { return yield(Element{page: e.page, node: n}) })

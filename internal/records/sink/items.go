@@ -161,3 +161,21 @@ func (s *Items) Summary() (all []string) {
 	}
 	return all
 }
+
+// Lines is a file of a program's own items, one line of JSON each. It ignores records. Otherwise it is a [Writer].
+type Lines struct {
+	*Writer
+
+	Of func(item any) bool // whether an item is for the file
+}
+
+// Write ignores the record.
+func (*Lines) Write(*record.Record) error { return nil }
+
+// Takes implements [record.ItemSink].
+func (s *Lines) Takes(item any) bool { return s.Of(item) }
+
+// WriteItem implements [record.ItemSink].
+func (s *Lines) WriteItem(_ *record.Record, item record.Item) error {
+	return s.WriteLine(append(slices.Clip(item.JSON), '\n'))
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/antchfx/xpath"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/net/html"
 
 	"github.com/treadlight/crawl/internal/web/effort"
@@ -12,10 +13,28 @@ import (
 // Selector selects elements like the CSS of a rule. It is safe for concurrent use.
 type Selector struct{ css *selector }
 
-// ParseSelector compiles a list of CSS selectors. The error says what is wrong with it.
-func ParseSelector(s string) (*Selector, error) {
-	css, err := compileCSS(s)
-	return &Selector{css}, err
+// parsed has the last selectors, as programs use few of them again and again.
+var parsed = func() *lru.Cache[string, *Selector] {
+	c, err := lru.New[string, *Selector](1000)
+	if err != nil {
+		panic(err) // the size is no good
+	}
+	return c
+}()
+
+// ParseSelector compiles a list of CSS selectors, or returns the Selector of an earlier call. The error says what is
+// wrong with it.
+func ParseSelector(text string) (*Selector, error) {
+	if s, ok := parsed.Get(text); ok {
+		return s, nil
+	}
+	css, err := compileCSS(text)
+	if err != nil {
+		return nil, err
+	}
+	s := &Selector{css}
+	parsed.Add(text, s)
+	return s, nil
 }
 
 // Each calls yield with the elements below root that match, in the order of the page, until it returns false or the
