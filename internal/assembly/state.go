@@ -222,7 +222,7 @@ func (s *State) Round() int {
 func (s *State) Position(path string) record.Position {
 	for _, p := range s.store.Positions() {
 		if p.Path == path {
-			return record.Position{Path: p.Path, Format: p.Format, Bytes: p.Bytes, Records: p.Records}
+			return record.Position(p)
 		}
 	}
 	return record.Position{Path: path}

@@ -54,6 +54,12 @@ func Hooked(err error) bool {
 	return ok && e.Op == OpHook
 }
 
+// Unsent reports whether the policies around the requests to a host have let none pass.
+func Unsent(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Op == OpPolicy && e.Sends == 0
+}
+
 // Unsafe reports whether a method is not idempotent, so that sending a request twice may do the same thing twice (RFC
 // 9110 section 9.2.2).
 func Unsafe(method string) bool {

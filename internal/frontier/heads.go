@@ -410,18 +410,3 @@ func (b *backlog) Revise(now time.Time) {
 	b.revising = len(b.roll)
 	b.reviseSome(now)
 }
-
-// Include allows leases of a host again after Exclude. It reports whether the host was excluded.
-func (b *backlog) Include(now time.Time, name string) bool {
-	name = ratelimit.Domain(name)
-	if _, ok := b.excluded[name]; !ok {
-		return false
-	}
-	delete(b.excluded, name)
-	if h := b.hosts[name]; h != nil {
-		h.excluded, h.reason = false, ""
-		b.offer(h, now, now)
-	}
-	b.resting.remove(name)
-	return true
-}

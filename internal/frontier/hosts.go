@@ -18,13 +18,14 @@ import (
 func nameOf(u canonical.URL) string { return ratelimit.Domain(u.Host()) }
 
 type roster struct {
-	cfg      Config
-	hosts    map[string]*host    // at most MaxHosts
-	excluded map[string]struct{} // names of hosts to which no request is sent: at most maxExcluded
-	idle     []*host             // hosts without work, oldest first; entries may be out of date
-	since    time.Time           // time of the first lease; zero before it
-	counts   counts
-	bytes    int // of the URLs queued in memory
+	exclusions
+
+	cfg    Config
+	hosts  map[string]*host // at most MaxHosts
+	idle   []*host          // hosts without work, oldest first; entries may be out of date
+	since  time.Time        // time of the first lease; zero before it
+	counts counts
+	bytes  int // of the URLs queued in memory
 
 	// roll lists the hosts again, in no order; work holds for each the URLs queued and the time taken, in one piece of
 	// memory, so that finding the busiest of a hundred thousand hosts takes 0.1 ms.
@@ -40,7 +41,7 @@ func (r *roster) adopt(name string) *host {
 		}
 	}
 	h := &host{name: name, turn: turn{index: -1}, slotUse: slotUse{slots: int32(n)}, place: int32(len(r.roll))}
-	_, h.excluded = r.excluded[name]
+	h.excluded = r.excludes(name)
 	r.hosts[name] = h
 	r.roll, r.work = append(r.roll, h), append(r.work, workOf(h))
 	r.counts.hosts.Store(int64(len(r.hosts)))

@@ -32,7 +32,7 @@ func New(cfg Config) (*Frontier, error) {
 	}
 	f.cfg, f.store, f.shared, f.last, f.headMost = cfg.withDefaults(), cfg.Store, cfg.Left.Shared, cfg.Left.LastID, headMax
 	f.complete, f.none = !f.shared, !f.shared
-	f.hosts, f.excluded = make(map[string]*host), make(map[string]struct{})
+	f.hosts = make(map[string]*host)
 	f.away, f.interim, f.resting = make(map[int64]struct{}), make(map[string]HostLeft), newResting()
 	f.total, f.extra = f.cfg.Slots, f.cfg.ExtraSlots
 	f.counts.known.Store(cfg.Left.Known)

@@ -2,7 +2,6 @@ package frontier
 
 import (
 	"container/heap"
-	"fmt"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -218,39 +217,4 @@ func (t *timetable) kept(h *host, now time.Time) bool {
 	h.why, h.reason = ratelimit.LimitNone, retrying
 	t.offer(h, now, h.keptTil)
 	return true
-}
-
-// An excluded host counts as one that refuses to be asked for a hundred years, so it gives up its place in memory.
-
-const (
-	// maxExcluded bounds the number of excluded hosts, some 100 bytes each. To exclude more is a task of the scope.
-	maxExcluded = 1 << 12
-	excludedFor = 100 * 365 * 24 * time.Hour
-	byOperator  = "blocked by the operator"
-)
-
-// ErrTooManyExcluded is the error of [Frontier.Exclude] when as many hosts are excluded as may be.
-var ErrTooManyExcluded = fmt.Errorf("%d hosts are blocked already: unblock one of them, or exclude them by the scope", maxExcluded)
-
-// Exclude stops leases of a host, known or unknown, until Include. Leases that exist go on. The URLs of the host stay
-// queued, but do not keep a crawl alive: see [Blockage].
-func (t *timetable) Exclude(now time.Time, name string) error {
-	name = ratelimit.Domain(name)
-	if _, ok := t.excluded[name]; ok {
-		return nil
-	}
-	if len(t.excluded) >= maxExcluded {
-		return ErrTooManyExcluded
-	}
-	t.excluded[name] = struct{}{}
-	if h := t.hosts[name]; h != nil {
-		h.excluded = true
-		t.forgetPlace(h)
-		if h.index >= 0 {
-			h.why, h.reason = ratelimit.LimitNone, byOperator
-			t.move(h, now.Add(excludedFor))
-		}
-		t.offer(h, now, now)
-	}
-	return nil
 }

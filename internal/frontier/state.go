@@ -151,7 +151,7 @@ func (f *Frontier) describe(h *host, now time.Time) HostState {
 // Host describes one host. It reports false if the host is neither in memory nor excluded.
 func (f *Frontier) Host(now time.Time, name string) (HostState, bool) {
 	h, ok := f.hosts[name]
-	if _, excluded := f.excluded[name]; !ok && excluded {
+	if !ok && f.excludes(name) {
 		return HostState{Host: name, Reason: byOperator, Excluded: true}, true
 	} else if !ok {
 		return HostState{}, false

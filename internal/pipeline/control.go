@@ -3,21 +3,14 @@ package pipeline
 import (
 	"errors"
 	"iter"
-	"maps"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
-	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/request"
 )
 
 // ErrNotRunning is the error of a call that came before the crawl began or after it had ended.
 var ErrNotRunning = errors.New("the crawl does not run")
-
-// errExcluded is why a worker makes no request: the operator has blocked the host since the URL was leased.
-var errExcluded = errors.New("the host is blocked by the operator")
 
 // walked is how many hosts Discovery describes at a time, which takes some tens of microseconds.
 const walked = 128
@@ -95,7 +88,7 @@ func (p *Pipeline) Wake(host string) bool {
 // an error, which is [frontier.ErrTooManyExcluded].
 func (p *Pipeline) Block(host string) (ok bool, err error) {
 	ok = p.order(func(d *discovery) {
-		err = d.exclude(host)
+		err = d.frontier.Exclude(p.cfg.Clock.Now(), host)
 		d.attended = true
 	})
 	return ok && err == nil, err
@@ -105,57 +98,12 @@ func (p *Pipeline) Block(host string) (ok bool, err error) {
 func (p *Pipeline) Unblock(host string) bool {
 	return p.order(func(d *discovery) {
 		d.attended = true
-		if d.frontier.Include(p.cfg.Clock.Now(), host) {
-			p.excluded.note(host, false)
-		}
+		d.frontier.Include(p.cfg.Clock.Now(), host)
 	})
 }
 
-func (d *discovery) exclude(host string) error {
-	err := d.frontier.Exclude(d.p.cfg.Clock.Now(), host)
-	if err == nil {
-		d.p.excluded.note(host, true)
-	}
-	return err
-}
-
 // Blocked returns the hosts that are blocked, sorted; not nil. It may be called at any time.
-func (p *Pipeline) Blocked() []string {
-	return append([]string{}, slices.Sorted(maps.Keys(p.excluded.all()))...)
-}
-
-// exclusions holds the hosts that operators have blocked. Workers read the map without a lock, so Discovery replaces it
-// by a changed copy.
-type exclusions struct {
-	hosts atomic.Pointer[map[string]struct{}]
-}
-
-func (e *exclusions) all() map[string]struct{} {
-	if all := e.hosts.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
-// refuse returns an error for a host that is blocked.
-func (e *exclusions) refuse(host string) error {
-	if _, has := e.all()[host]; has {
-		return errExcluded
-	}
-	return nil
-}
-
-func (e *exclusions) note(host string, excluded bool) {
-	all := maps.Clone(e.all())
-	if host = ratelimit.Domain(host); !excluded {
-		delete(all, host)
-	} else if all == nil {
-		all = map[string]struct{}{host: {}}
-	} else {
-		all[host] = struct{}{}
-	}
-	e.hosts.Store(&all)
-}
+func (p *Pipeline) Blocked() []string { return p.discovery.frontier.Excluded() }
 
 // SetScope replaces the patterns of the scope. They apply to links that are found from then on. A queued URL that they
 // leave out is not requested: when its turn comes, it is recorded with the scope's decision as its error class. The

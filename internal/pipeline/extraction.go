@@ -14,6 +14,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/internal/web/mediatype"
 	"github.com/treadlight/crawl/internal/web/rendering"
 	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/robots"
@@ -243,11 +244,11 @@ func (t *try) request(ctx context.Context) {
 	case frontier.Sitemap:
 		req.MaxBody = sitemap.MaxBytes // the maximum of the protocol, whatever the bound for pages is
 		req.Wanted = func(resp *fetch.Response, head []byte) bool {
-			return !guessed(l) && isHTML(resp.ContentType) || sitemap.Possible(head) // a page may be read as one
+			return !guessed(l) && mediatype.IsHTML(resp.ContentType) || sitemap.Possible(head) // a page may be read as one
 		}
 	case frontier.Page:
 		req.Filter = p.cfg.Filter
-		apply(&t.f.asked, &req)
+		t.f.asked.Apply(&req)
 		if p.cfg.Bodies != nil {
 			req.Stream = func(resp *fetch.Response) *fetch.Stream { return t.stream(ctx, resp) }
 		}
@@ -263,7 +264,7 @@ func (t *try) request(ctx context.Context) {
 	case resp == nil && fetch.Hooked(err):
 		t.f.unasked, t.f.err, t.f.class = true, err, outcome.Filtered
 		t.waited(p.cfg.Clock.Now())
-	case unsent(err), p.cutOff(err):
+	case fetch.Unsent(err), p.cutOff(err):
 		t.f.kept, t.f.err = true, err
 		t.waited(p.cfg.Clock.Now())
 	case resp == nil && t.last.Decides(): // this result stands, too: err is why no other request was waited for
@@ -281,7 +282,7 @@ func (t *try) take(ctx context.Context) error { return t.takeAt(ctx, t.p.cfg.Clo
 
 func (t *try) takeAt(ctx context.Context, asked time.Time) error {
 	p, l := t.p, t.f.lease
-	if t.denied = p.excluded.refuse(l.Host()); t.denied != nil {
+	if t.denied = p.discovery.frontier.Refuse(l.Host()); t.denied != nil {
 		l.Started()
 		return t.denied
 	}
@@ -392,11 +393,6 @@ func (t *try) settle(end time.Time) {
 	if p.cfg.Meter.On() {
 		p.cfg.Meter.Request(f.class, firstByte, f.total, body)
 	}
-}
-
-func unsent(err error) bool {
-	e, ok := errors.AsType[*fetch.Error](err)
-	return ok && e.Op == fetch.OpPolicy && e.Sends == 0
 }
 
 // cutOff reports whether a proxy fails. Then the hosts behind it cannot be reached, which is not their fault, and their

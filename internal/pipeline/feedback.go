@@ -3,7 +3,6 @@ package pipeline
 import (
 	"errors"
 	"log/slog"
-	"maps"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
@@ -11,7 +10,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
-	"github.com/treadlight/crawl/internal/web/request"
 )
 
 // maxHostBackoff bounds the exponent of the backoff of URLs that a host refuses again and again.
@@ -130,15 +128,4 @@ func (t *try) backoff(d *attribution.Decision) time.Duration {
 func (c *Config) down(host string) bool {
 	_, why := c.Limiter.ReadyAt(host, 0, 0)
 	return why == ratelimit.LimitBreaker
-}
-
-// apply sets what a program asked for in the request to send.
-func apply(q *request.Request, to *fetch.Request) {
-	to.Method, to.Payload = q.Method, q.Body
-	if len(q.Header) == 0 {
-		return
-	}
-	h := q.Header.Clone()
-	maps.Copy(h, to.Header)
-	to.Header = h
 }

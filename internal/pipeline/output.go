@@ -211,8 +211,7 @@ func writeItems(s record.Sink, rec *record.Record) error {
 func positions(sinks []record.Sink) (all []frontier.Position) {
 	for _, s := range sinks {
 		if d, ok := s.(record.Durable); ok {
-			m := d.Mark()
-			all = append(all, frontier.Position{Path: m.Path, Format: m.Format, Bytes: m.Bytes, Records: m.Records})
+			all = append(all, frontier.Position(d.Mark()))
 		}
 	}
 	return all

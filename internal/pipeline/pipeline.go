@@ -61,7 +61,6 @@ type Pipeline struct {
 	asking    atomic.Int32          // requests that hold a permit; counted only with Config.Queues
 	heard     atomic.Bool           // a response has arrived
 	trouble   atomic.Pointer[error] // the error of the first request that failed before any response had arrived
-	excluded  exclusions
 
 	leases  chan *frontier.Lease // has room for every worker, so that sending never blocks Discovery
 	fetched chan *fetched
@@ -114,10 +113,6 @@ func New(cfg Config) (*Pipeline, error) {
 	if !cfg.IgnoreCrawlDelay {
 		p.gate.SetCrawlDelay = cfg.Limiter.SetCrawlDelay
 	}
-	p.rendering = rendering.Asker{
-		Scope: cfg.Scope, Robots: cfg.Robots, Send: p.send, Refuse: p.excluded.refuse,
-		Others: &robots.Source{Cache: cfg.RenderRobots, Now: cfg.Clock.Now, Ask: p.rendering.AskRobots, Obey: p.gate.Obey},
-	}
 	for _, s := range []*signal{&p.stop, &p.stopping, &p.halt, &p.gone} {
 		s.c = make(chan struct{})
 	}
@@ -137,6 +132,10 @@ func New(cfg Config) (*Pipeline, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.rendering = rendering.Asker{
+		Scope: cfg.Scope, Robots: cfg.Robots, Send: p.send, Refuse: f.Refuse,
+		Others: &robots.Source{Cache: cfg.RenderRobots, Now: cfg.Clock.Now, Ask: p.rendering.AskRobots, Obey: p.gate.Obey},
+	}
 	p.discovery = &discovery{p: p, frontier: f, pages: cfg.Pages, sitemaps: scope.NewCounters(), toldSpent: make(map[int]bool)}
 	p.discovery.peers = &frontier.Alone{Clock: cfg.Clock, MaxPages: func() int { return p.discovery.maxPages }}
 	p.discovery.tells = cfg.OnSkip != nil
@@ -144,7 +143,7 @@ func New(cfg Config) (*Pipeline, error) {
 		p.discovery.peers = cfg.State.Peers
 	}
 	for _, host := range cfg.Blocked {
-		if err := p.discovery.exclude(host); err != nil {
+		if err := f.Exclude(cfg.Clock.Now(), host); err != nil {
 			return nil, err
 		}
 	}

@@ -3,12 +3,12 @@ package pipeline
 import (
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
+	"github.com/treadlight/crawl/internal/web/mediatype"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/sitemap"
 	"github.com/treadlight/crawl/record"
@@ -139,7 +139,7 @@ func (w *processor) asSitemap(r *result, f *fetched) bool {
 	r.rec.Sitemap = nil
 	switch {
 	case guessed(l):
-	case isHTML(f.resp.ContentType) && w.p.cfg.Scope.Check(l.URL, int(l.Depth), int(l.Hops), false).In:
+	case mediatype.IsHTML(f.resp.ContentType) && w.p.cfg.Scope.Check(l.URL, int(l.Depth), int(l.Hops), false).In:
 		r.rec.Kind = frontier.Page.String()
 		return false
 	case r.rec.Error == nil:
@@ -152,10 +152,6 @@ func (w *processor) asSitemap(r *result, f *fetched) bool {
 // host that fails is.
 func nothingThere(rec *record.Record, l *frontier.Lease) bool {
 	return guessed(l) && rec.Sitemap == nil && rec.Error == nil && (rec.Status/100 == 2 || rec.Status/100 == 4)
-}
-
-func isHTML(mediaType string) bool {
-	return strings.EqualFold(mediaType, "text/html") || strings.EqualFold(mediaType, "application/xhtml+xml")
 }
 
 // entries follows the URLs of a list, and notes in the record what the list was.

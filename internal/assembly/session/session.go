@@ -24,6 +24,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/fields"
 	"github.com/treadlight/crawl/internal/web/forms"
+	"github.com/treadlight/crawl/internal/web/mediatype"
 )
 
 var _ pipeline.Session = (*Session)(nil)
@@ -240,7 +241,7 @@ type lazyPage struct {
 }
 
 func (p *lazyPage) isHTML() bool {
-	return p.resp.ContentType == "text/html" || p.resp.ContentType == "application/xhtml+xml" || p.resp.ContentType == ""
+	return p.resp.ContentType == "" || mediatype.IsHTML(p.resp.ContentType)
 }
 
 func (p *lazyPage) document() *dom.Document {

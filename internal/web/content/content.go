@@ -21,6 +21,7 @@ import (
 	"github.com/treadlight/crawl/internal/web/fields"
 	"github.com/treadlight/crawl/internal/web/items"
 	"github.com/treadlight/crawl/internal/web/maintext"
+	"github.com/treadlight/crawl/internal/web/mediatype"
 	"github.com/treadlight/crawl/internal/web/metadata"
 	"github.com/treadlight/crawl/internal/web/neardup"
 	"github.com/treadlight/crawl/internal/web/trap"
@@ -67,7 +68,7 @@ func (t *Tree) steps(bytes int) int64 {
 // the tree is empty.
 func (t *Tree) Document(mediaType, charset string, body []byte) *dom.Document {
 	var text []byte
-	if mediaType == "" || mediaType == "text/html" || mediaType == "application/xhtml+xml" {
+	if mediaType == "" || mediatype.IsHTML(mediaType) {
 		text = extract.UTF8(body, charset)
 	}
 	return dom.ParseWithin(text, t.elements(), effort.New(context.Background(), t.steps(len(text)), nil, time.Time{}))

@@ -125,6 +125,11 @@ func OfBody(said, ext string, first []byte) string {
 	return said
 }
 
+// IsHTML reports whether a media type without parameters is that of pages.
+func IsHTML(mediaType string) bool {
+	return strings.EqualFold(mediaType, "text/html") || strings.EqualFold(mediaType, "application/xhtml+xml")
+}
+
 // Valid reports whether name is a media type in lower case without parameters, or, with patterns, one of the patterns
 // that [Best] knows: image/* or */*.
 func Valid(name string, patterns bool) bool {

@@ -8,12 +8,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/treadlight/crawl/internal/fetch"
 )
 
 // Request is what a handler requests besides a URL. The zero Request is a GET of the URL alone.
@@ -117,6 +120,17 @@ func Decode(stored string) Request {
 func Identity(stored string) string {
 	identity, _, _ := strings.Cut(stored, "\n")
 	return identity
+}
+
+// Apply sets in a request that is sent what the program or the user gave.
+func (q *Request) Apply(to *fetch.Request) {
+	to.Method, to.Payload = q.Method, q.Body
+	if len(q.Header) == 0 {
+		return
+	}
+	h := q.Header.Clone()
+	maps.Copy(h, to.Header)
+	to.Header = h
 }
 
 // Moved returns the request for the target of a redirect with that status (RFC 9110 section 15.4): the same after 307

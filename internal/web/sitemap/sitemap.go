@@ -37,6 +37,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/internal/web/mediatype"
 )
 
 // The bounds of a document. The first two are those of the Sitemaps protocol.
@@ -165,7 +166,7 @@ const detectWithin = 8 << 10
 // Detect returns the format of a page by its root element. It returns [None] for everything else, including lists in
 // plain text, and whenever mediaType is that of HTML. mediaType must be without parameters.
 func Detect(mediaType string, body []byte) Format {
-	if strings.EqualFold(mediaType, "text/html") || strings.EqualFold(mediaType, "application/xhtml+xml") {
+	if mediatype.IsHTML(mediaType) {
 		return None
 	}
 	head := body[:min(len(body), 64)]
