@@ -106,7 +106,7 @@ const defaultBody = 1 << 30
 
 // hooks puts the program's hooks and replacements into cfg. The error names the fields that are wrong.
 func (o *Options) hooks(cfg *assembly.Config) error {
-	cfg.OnRequest, cfg.OnResponse, cfg.Named = o.OnRequest, o.OnResponse, o.Named
+	cfg.OnRequest, cfg.OnResponse, cfg.Named, cfg.Panics = o.OnRequest, o.OnResponse, o.Named, o.Panics
 	if f := o.OnError; f != nil {
 		cfg.OnError = func(e pipeline.Failure) {
 			f(Failure{URL: e.URL, Kind: e.Kind, Attempt: e.Attempt, Again: e.Again, Err: (*PageError)(&e.Error)})

@@ -136,9 +136,15 @@ func TestPanicsAreThePages(t *testing.T) {
 	}{
 		"OnRequest":  {crawl.Options{OnRequest: func(r *http.Request) error { at(r.URL.Path); return nil }}, "handler"},
 		"OnResponse": {crawl.Options{OnResponse: func(r *http.Response) error { at(r.Request.URL.Path); return nil }}, "handler"},
-		"OnPage":     {crawl.Options{OnPage: func(_ context.Context, p *crawl.Page) error { at(p.URL.Path); return nil }}, "handler"},
-		"OnSkip":     {crawl.Options{OnSkip: func(crawl.Skipped) { boom() }}, ""},
-		"OnEvent":    {crawl.Options{OnEvent: func(crawl.Event) { boom() }}, ""},
+		"OnPage": {crawl.Options{OnPage: func(_ context.Context, p *crawl.Page) error {
+			if p.URL.Path == "/bad" {
+				require.True(t, p.Follow("/extra").OK())
+			}
+			at(p.URL.Path)
+			return nil
+		}}, "handler"},
+		"OnSkip":  {crawl.Options{OnSkip: func(crawl.Skipped) { boom() }}, ""},
+		"OnEvent": {crawl.Options{OnEvent: func(crawl.Event) { boom() }}, ""},
 		"OnError": {crawl.Options{OnError: func(crawl.Failure) { boom() }, OnPage: func(_ context.Context, p *crawl.Page) error {
 			if p.URL.Path == "/bad" {
 				return errors.New("x")
@@ -174,6 +180,7 @@ func TestPanicsAreThePages(t *testing.T) {
 				require.NoError(t, c.Run(t.Context(), shop))
 				require.Equal(t, []string{strings.TrimSpace("sink  " + tc.class)}, j.about("/bad"))
 				require.Equal(t, []string{"sink"}, j.about("/good"))
+				require.Empty(t, j.about("/extra"), "the handler that panicked has followed nothing")
 				if name != "OnEvent" { // of which there may be none
 					require.Contains(t, log.String(), "boom")
 					require.Contains(t, log.String(), "hooks_test.go", "the stack")

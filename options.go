@@ -205,7 +205,7 @@ func (o *Options) inner() (assembly.Config, error) {
 		}
 	}
 	cfg := assembly.Config{
-		Settings: settings, Hooks: pipeline.Hooks{Handle: o.handler(), HandlersFollow: o.HandlersFollow, Panics: o.Panics},
+		Settings: settings, Hooks: pipeline.Hooks{Handle: o.handler(), HandlersFollow: o.HandlersFollow},
 		Sinks: o.Sinks, Archives: o.Archives,
 		Kept: o.State.unwrap(), Join: o.Join, Began: o.Began, Version: o.Version, Log: o.Log,
 	}

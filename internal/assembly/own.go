@@ -23,6 +23,7 @@ import (
 type Own struct {
 	OnRequest  func(*http.Request) error
 	OnResponse func(*http.Response) error
+	Panics     bool // lets a panic of what belongs to the program end it; false turns it into an error
 	Embedded   bool // the sinks and handlers belong to a program, so that no other can resume the crawl
 	Transport  http.RoundTripper
 	Named      func(host string) bool // reports whether the user named the host of a seed; nil means always
@@ -113,8 +114,13 @@ func (g guard) call(name string, own func() error) (err error) {
 	return own()
 }
 
-// guard puts g around what belongs to a program, except handlers of pages, which the pipeline calls as it does loops.
+// guard puts g around what belongs to a program.
 func (c *Config) guard(g guard) {
+	if own := c.Handle; own != nil {
+		c.Handle = func(ctx context.Context, page *pipeline.Page) error {
+			return g.call("OnPage or Router", func() error { return own(ctx, page) })
+		}
+	}
 	c.OnRequest, c.OnResponse = guarded(g, "OnRequest", c.OnRequest), guarded(g, "OnResponse", c.OnResponse)
 	c.OnError, c.OnSkip, c.OnEvent = told(g, "OnError", c.OnError), told(g, "OnSkip", c.OnSkip), told(g, "OnEvent", c.OnEvent)
 	for _, h := range c.Bodies {

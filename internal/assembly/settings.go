@@ -26,7 +26,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/scope"
 	"github.com/treadlight/crawl/internal/web/trap"
-	"github.com/treadlight/crawl/limit"
 )
 
 // LimiterConfig translates the settings of pace into the limiter's configuration. Most have the same names in both.
@@ -39,24 +38,14 @@ func LimiterConfig(s *Settings) ratelimit.Config {
 		rc.Strategy = strategy
 	}
 	rc.MaxCrawlDelay = s.Robots.MaxCrawlDelay
-	spec := func(c config.Cap) limit.Spec {
-		return limit.Spec{Kind: limit.Kind(c.Kind), Permits: c.Permits, Per: c.Per}
-	}
-	for _, h := range s.Hosts {
-		rc.Hosts = append(rc.Hosts, ratelimit.HostRule{
-			Match: h.Match, InitialRPS: h.InitialRPS, MinRPS: h.MinRPS, MaxRPS: h.MaxRPS, MinDelay: noneAsMinus(h.MinDelay),
-			MaxInFlight: h.MaxInFlight, Cap: spec(h.Cap), Quota: spec(h.Quota),
-		})
+	for i := range s.Hosts {
+		rule := Convert[ratelimit.HostRule](&s.Hosts[i])
+		if rule.MinDelay == 0 {
+			rule.MinDelay = -1 // none; the limiter's zero is the delay of all hosts
+		}
+		rc.Hosts = append(rc.Hosts, rule)
 	}
 	return rc
-}
-
-// noneAsMinus translates a setting for which zero means none, for a package where zero means the default and -1 none.
-func noneAsMinus[T ~int | ~int64](n T) T {
-	if n == 0 {
-		return -1
-	}
-	return n
 }
 
 func newScope(s *Settings, avoid ...string) (*scope.Scope, error) {

@@ -148,7 +148,7 @@ func TestFailuresEndTheCrawl(t *testing.T) {
 	}
 }
 
-// What a handler makes of a page is the page's: its error, its panic, and the links that it follows if it does not fail.
+// What a handler makes of a page is the page's: its error, and the links that it follows if it does not fail.
 // It ends the crawl with ErrStop only.
 func TestHandlers(t *testing.T) {
 	for _, tc := range []struct {
@@ -160,7 +160,6 @@ func TestHandlers(t *testing.T) {
 		left    string // a URL that is not visited
 	}{
 		{"an error", func(p *Page) error { follow(p, "/extra"); return errFull }, EndDone, 21, "handler: no space left on device", "/extra"},
-		{"a panic", func(p *Page) error { follow(p, "/extra"); panic("oh") }, EndDone, 21, "handler: panic: oh", "/extra"},
 		{"the end", func(*Page) error { return fmt.Errorf("enough: %w", ErrStop) }, EndInterrupted, 1, "", ""},
 		{"a link", func(p *Page) error { follow(p, "/extra"); return nil }, EndDone, 22, "", ""},
 	} {

@@ -24,11 +24,9 @@ type Handler func(context.Context, *Page) error
 
 // Hooks are what a program has called for what it crawls.
 type Hooks struct {
-	// Handle, if set, is called with every page, by several goroutines at a time. An error or a panic concerns the page
-	// alone: its record has the error, with the class "handler". [ErrStop] ends the crawl.
+	// Handle, if set, is called with every page, by several goroutines at a time. An error concerns the page alone: its
+	// record has the error, with the class "handler". [ErrStop] ends the crawl.
 	Handle Handler
-	// Panics lets a panic of Handle end the program. False turns it into an error.
-	Panics bool
 	// HandlersFollow leaves the links of pages to [Page.Follow]; only redirects and sitemaps are followed without it.
 	// False follows all links in scope.
 	HandlersFollow bool

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -213,7 +212,7 @@ func (w *processor) newPage(r *result, f *fetched) *Page {
 
 func (w *processor) passTo(ctx context.Context, to Handler, page *Page, r *result) error {
 	defer page.end()
-	err := w.call(ctx, to, page)
+	err := to(ctx, page)
 	page.end()
 	switch {
 	case errors.Is(err, ErrStop):
@@ -253,18 +252,4 @@ func (v *visit) into(r *result) {
 		r.skips = append(v.out.skips, r.skips...)
 	}
 	r.rec.Items = append(r.rec.Items, v.items...)
-}
-
-// call calls the handler. Unless Config.Panics is set, it turns a panic into an error and logs the stack.
-func (w *processor) call(ctx context.Context, to Handler, page *Page) (err error) {
-	if w.p.cfg.Panics {
-		return to(ctx, page)
-	}
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
-			w.p.cfg.Log.Error("the handler of a page panicked", "url", page.URL, "panic", v, "stack", string(debug.Stack()))
-		}
-	}()
-	return to(ctx, page)
 }
