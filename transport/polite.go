@@ -193,23 +193,11 @@ func (v *visit) feedback(status int, err error, hint Hint) {
 	if latency == 0 {
 		latency = v.sinceSent() // no header came
 	}
-	if !v.waits(status) {
+	if !ratelimit.Waits(v.l.Limiter, v.host, status) {
 		hint.RetryAfter = 0
 	}
 	v.l.Limiter.Feedback(v.host, ratelimit.Feedback{
 		StatusCode: status, Err: err, Latency: latency, SentAt: v.start.Add(time.Duration(v.conn.Load())),
 		RetryAfter: hint.RetryAfter, Quota: hint.Quota, Retry: v.retry,
 	})
-}
-
-// waits reports whether a Retry-After in a response with this status applies to the host.
-func (v *visit) waits(status int) bool {
-	switch outcome.RetryAfter(status) {
-	case outcome.WaitsHost:
-		return true
-	case outcome.WaitsIfBlock:
-		_, why := v.l.Limiter.ReadyAt(v.host, 0, 0)
-		return why == ratelimit.LimitBreaker
-	}
-	return false
 }

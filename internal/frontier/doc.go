@@ -3,8 +3,9 @@
 // A URL is unknown, queued, leased or visited, and moves in that order. It returns from leased to queued if its lease
 // could not be used or if its fetch is worth repeating. Queued URLs wait in one queue per host; retries wait beside it,
 // each with its own not-before time. Hosts wait in a heap ordered by the instant at which the next request to them may
-// be sent. That instant comes from a [Pacer], which the rate limiter implements, so a host that must wait costs a heap
-// entry, never a worker. The invariant: queued + leased is exact, and it is zero if and only if the crawl is complete.
+// be sent. That instant comes from a [ratelimit.Pacer], which the rate limiter implements, so a host that must wait
+// costs a heap entry, never a worker. The invariant: queued + leased is exact, and it is zero if and only if the crawl
+// is complete.
 //
 // The robots.txt of an origin is fetched before its first URL. For each URL a [Gate] says whether the rules of its
 // origin are known (the URL passes, or is refused with a reason), whether nobody has requested them yet (the frontier

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/frontier/attribution"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -16,7 +17,7 @@ import (
 // answer, and a log of who had a turn when.
 type crowd struct {
 	f       *Frontier
-	pacer   Pacer
+	pacer   ratelimit.Pacer
 	slots   int
 	service func(host string) time.Duration
 	now     time.Time
@@ -47,7 +48,7 @@ func (u *underWay) Pop() any {
 	return last
 }
 
-func newCrowd(t testing.TB, pacer Pacer, slots, perHost int, service func(string) time.Duration) *crowd {
+func newCrowd(t testing.TB, pacer ratelimit.Pacer, slots, perHost int, service func(string) time.Duration) *crowd {
 	t.Helper()
 	f, err := New(Config{Pacer: pacer, Slots: slots, PerHost: perHost})
 	require.NoError(t, err)

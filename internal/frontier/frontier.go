@@ -123,13 +123,6 @@ func (l *Lease) Waiting() bool { return !l.freed && !l.answered.Load() }
 // Extra reports whether the lease holds one of Config.ExtraSlots. Only the owner of the frontier may call it.
 func (l *Lease) Extra() bool { return l.extra }
 
-// Pacer says when a request may be sent to a host.
-type Pacer interface {
-	// ReadyAt returns the instant at which a request to a domain would not have to wait, if ahead other requests to the
-	// domain and all requests to any domain go first, and the limit that makes it wait.
-	ReadyAt(domain string, ahead, all int) (time.Time, ratelimit.Limit)
-}
-
 // Pass is the decision of a gate about a URL.
 type Pass uint8
 
@@ -159,7 +152,7 @@ type Gate interface {
 
 // Config configures a frontier. Pacer is required.
 type Config struct {
-	Pacer Pacer
+	Pacer ratelimit.Pacer
 	// Gate decides about each URL before it is leased. Nil lets every URL pass.
 	Gate Gate
 	// RobotsGivenUp is called with an origin whose robots.txt will not be requested any more, because another process

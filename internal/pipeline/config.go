@@ -25,7 +25,7 @@ import (
 // Limiter paces hosts. *ratelimit.AdaptiveRateLimiter is the one in use.
 type Limiter interface {
 	ratelimit.RateLimiter
-	frontier.Pacer
+	ratelimit.Pacer
 	// SetCrawlDelay makes the Crawl-delay of robots.txt an obligation of the host.
 	SetCrawlDelay(domain string, d time.Duration)
 	// SetAddress sets the address at which the host was reached, so that it is paced together with other hosts of that

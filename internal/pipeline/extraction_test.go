@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/lab/racetest"
+	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/resilience"
 )
 
@@ -159,7 +160,7 @@ func TestAQueueThatIsFullInOneProcess(t *testing.T) {
 
 // That no request can be sent is not said of hosts that others have by now.
 func TestWhoHasNoHostsIsNotStuck(t *testing.T) {
-	f, err := frontier.New(frontier.Config{Pacer: struct{ frontier.Pacer }{}, Slots: 1})
+	f, err := frontier.New(frontier.Config{Pacer: struct{ ratelimit.Pacer }{}, Slots: 1})
 	require.NoError(t, err)
 	j := &judging{}
 	stuck := frontier.Idleness{Blockage: frontier.Blockage{Whole: true}, Since: time.Now(), Reason: "no place"}

@@ -37,8 +37,7 @@ func (t *try) feedback(retryAfter time.Duration, quota header.Quota) {
 	}
 	if resp := f.resp; resp != nil {
 		fb.StatusCode, fb.Second = resp.Status, resp.Second
-		waits := outcome.RetryAfter(resp.Status)
-		if waits == outcome.WaitsHost || waits == outcome.WaitsIfBlock && p.cfg.down(l.Host()) {
+		if ratelimit.Waits(p.cfg.Limiter, l.Host(), resp.Status) {
 			fb.RetryAfter = retryAfter
 		}
 		if !resp.SentAt.IsZero() {
@@ -87,7 +86,7 @@ func (t *try) decide(o attribution.Outcome) (attribution.Decision, time.Time) {
 		now = p.cfg.Clock.Now()
 	}
 	c := attribution.Case{Evidence: l.Evidence, Tries: l.Tries, Outcome: o, Retries: p.cfg.Retries, Now: now}
-	c.Down = o.Failed() && p.cfg.down(l.Host())
+	c.Down = o.Failed() && ratelimit.Blocked(p.cfg.Limiter, l.Host())
 	d := attribution.Decide(&c)
 	if o.Failed() && (!fetch.MayRepeat(t.f.asked.Method, o.Class, t.f.err) || fetch.Hooked(t.f.err)) {
 		d.Final = true
@@ -123,9 +122,4 @@ func (t *try) backoff(d *attribution.Decision) time.Duration {
 		return pause
 	}
 	return 0
-}
-
-func (c *Config) down(host string) bool {
-	_, why := c.Limiter.ReadyAt(host, 0, 0)
-	return why == ratelimit.LimitBreaker
 }

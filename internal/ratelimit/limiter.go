@@ -53,7 +53,7 @@ type Feedback struct {
 	StatusCode int           // of the answer; zero if there was none
 	Latency    time.Duration // from sending to the headers; a negative one is zero
 	Err        error         // nil if the answer came in whole; goes before the status
-	RetryAfter time.Duration // how long the host is not to be asked, from now on, whatever the status; zero or less for no wait. [outcome.RetryAfter] says for which statuses to set it
+	RetryAfter time.Duration // how long the host is not to be asked, from now on, whatever the status; zero or less for no wait. [Waits] says for which statuses to set it
 	SentAt     time.Time     // when it was sent, on the limiter's clock; zero means Latency ago
 	Quota      header.Quota  // what the server said of its quota; zero if nothing
 	Second     uint8         // of the server's clock, as [header.Second] has it; zero if not known
@@ -340,6 +340,25 @@ func (e *WaitError) Error() string {
 }
 
 func (e *WaitError) Unwrap() error { return context.DeadlineExceeded }
+
+// Pacer says when a request may be sent to a host.
+type Pacer interface {
+	// ReadyAt returns the instant at which a request to a domain would not have to wait, if ahead other requests to the
+	// domain and all requests to any domain go first, and the limit that makes it wait.
+	ReadyAt(domain string, ahead, all int) (time.Time, Limit)
+}
+
+// Blocked reports whether a domain's breaker lets nothing through.
+func Blocked(p Pacer, domain string) bool {
+	_, why := p.ReadyAt(domain, 0, 0)
+	return why == LimitBreaker
+}
+
+// Waits reports whether a Retry-After beside that status is for all of a domain, so that Feedback is to have it.
+func Waits(p Pacer, domain string, status int) bool {
+	waits := outcome.RetryAfter(status)
+	return waits == outcome.WaitsHost || waits == outcome.WaitsIfBlock && Blocked(p, domain)
+}
 
 // RetryIn returns how long to wait, from now on, before a call may succeed that failed with err; ok is false if err does
 // not say.

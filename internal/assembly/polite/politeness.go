@@ -17,7 +17,6 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/header"
 	"github.com/treadlight/crawl/internal/ratelimit/memory"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/transport"
 )
 
@@ -141,14 +140,8 @@ func Host(s string) string {
 func (s *Shared) Report(domain string, fb ratelimit.Feedback, h http.Header) {
 	if h != nil {
 		now := s.keeper.Clock.Now()
-		wait, _ := header.RetryAfterOf(h, now, 0) // a malformed header is ignored
-		switch outcome.RetryAfter(fb.StatusCode) {
-		case outcome.WaitsHost:
+		if wait, _ := header.RetryAfterOf(h, now, 0); ratelimit.Waits(s, domain, fb.StatusCode) { // a malformed header is ignored
 			fb.RetryAfter = cmp.Or(fb.RetryAfter, wait)
-		case outcome.WaitsIfBlock:
-			if _, why := s.ReadyAt(domain, 0, 0); why == ratelimit.LimitBreaker {
-				fb.RetryAfter = cmp.Or(fb.RetryAfter, wait)
-			}
 		}
 		fb.Quota, _ = header.Parse(h, now) // a malformed quota is ignored
 		fb.Second = header.Second(h)
