@@ -150,12 +150,13 @@ func (o *Options) readers(cfg *assembly.Config) {
 		cfg.Extractors = make(map[string]content.Extractor, len(o.Extractors))
 	}
 	for name, e := range o.Extractors {
-		if cfg.Extractors[name] = nil; e == nil {
-			continue
+		var read content.Extractor // nil is an error of Embed, as a nil Handle is
+		if e != nil {
+			read = func(ctx context.Context, d *extract.Document) (*content.Extracted, error) {
+				got, err := e.Extract(ctx, &Document{URL: d.URL.Parsed(), ContentType: d.MediaType, Charset: d.Charset, Header: d.Header, Body: d.Body})
+				return (*content.Extracted)(got), err
+			}
 		}
-		cfg.Extractors[name] = func(ctx context.Context, d *extract.Document) (*content.Extracted, error) {
-			got, err := e.Extract(ctx, &Document{URL: d.URL.Parsed(), ContentType: d.MediaType, Charset: d.Charset, Header: d.Header, Body: d.Body})
-			return (*content.Extracted)(got), err
-		}
+		cfg.Extractors[name] = read
 	}
 }
