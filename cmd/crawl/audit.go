@@ -23,7 +23,7 @@ func auditCommand(s cli.Streams) *cobra.Command {
 	f.StringVarP(&cfg.Dir, "output", "o", "", "write report.html, findings.csv, junit.xml and audit.json into this `dir`")
 	f.BoolVar(&overwrite, "overwrite", false, "replace the audit that is there")
 	f.BoolVar(&cfg.External, "external", false, "check links to other sites too, by HEAD and then GET")
-	f.StringSliceVar(&cfg.FailOn, "fail-on", []string{"error"}, "exit code 20 for these `findings`: severities, RULE, RULE=REGEXP of URLs; new = only those that --against has not; none")
+	f.StringSliceVar(&cfg.FailOn, "fail-on", []string{"error"}, "exit code 20 for these `findings`: severities, RULE, RULE=REGEXP of URLs; new = only those that --against has not, alone: new errors; none")
 	f.StringSliceVar(&cfg.Skip, "skip", nil, "leave out `findings`: RULE, or RULE=REGEXP of URLs")
 	f.StringVar(&cfg.Against, "against", "", "say what is new and what is fixed since the audit in this `dir` or file")
 	f.BoolVar(&cfg.JSON, "json", false, "print JSON, for programs")

@@ -138,6 +138,9 @@ func (a *audit) prepare() (err error) {
 	if a.failOn, err = report.Selector(a.FailOn, true); err != nil {
 		return cli.Usagef("--fail-on: %w", err)
 	}
+	if slices.Contains(a.FailOn, "new") && a.Against == "" {
+		return cli.Usagef("--fail-on new: without an older audit all findings are new; give --against DIR, or leave it out for the first audit")
+	}
 	if a.Dir == "" {
 		if a.work, err = os.MkdirTemp("", "crawl-audit-"); err != nil {
 			return cli.Open("a directory for temporary files", err)

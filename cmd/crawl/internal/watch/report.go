@@ -32,6 +32,9 @@ func (c *Counts) Write(term *cli.Terminal, log *slog.Logger, report bool) {
 		text += "\n  failed:   " + c.Failure
 	}
 	text += fmt.Sprintf("\n  watched:  %s\n  requests: %s\n", cli.Plural(c.URLs, "page"), cli.Count(c.Requests))
+	if c.Visits == 0 && c.Waiting == 0 && c.Failure == "" {
+		text += "  due:      nothing yet; --all asks for all pages now\n"
+	}
 	if c.Waiting > 0 {
 		text += fmt.Sprintf("  due:      %s wait for the budget of tomorrow; --budget raises it\n", cli.Plural(c.Waiting, "URL"))
 	}

@@ -142,10 +142,13 @@ func Read(path string) (*Report, error) {
 
 // Selector parses the values of a flag, and returns whether one of them selects a finding. Each is a rule, RULE=REGEXP
 // for URLs, or a severity, which includes more severe ones. If words is true, the words none and new are allowed too;
-// with new no finding is selected that the older audit has.
+// with new no finding is selected that the older audit has. The word new alone means new errors.
 func Selector(list []string, words bool) (func(*rules.Finding) bool, error) {
 	var all []func(*rules.Finding) bool
 	known, fresh := rules.IDs(), false
+	if slices.Equal(list, []string{"new"}) {
+		list = []string{"new", string(rules.Error)}
+	}
 	for _, word := range list {
 		name, pattern, _ := strings.Cut(word, "=")
 		url, err := regexp.Compile(pattern)
