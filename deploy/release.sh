@@ -19,7 +19,7 @@ SBOM=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 GO=${GO:-go}
 dist=${1:-dist}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 freebsd/amd64 windows/amd64 windows/arm64
+[ $# -gt 0 ] || set -- linux/amd64 linux/arm64 linux/386 darwin/amd64 darwin/arm64 freebsd/amd64 freebsd/arm64 windows/amd64 windows/arm64
 
 # Archives of another version must not get into the checksums.
 mkdir -p "$dist"

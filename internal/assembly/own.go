@@ -121,7 +121,8 @@ func (c *Config) guard(g guard) {
 			return g.call("OnPage or Router", func() error { return own(ctx, page) })
 		}
 	}
-	c.OnRequest, c.OnResponse = guarded(g, "OnRequest", c.OnRequest), guarded(g, "OnResponse", c.OnResponse)
+	c.OnRequest = guarded(g, "OnRequest", c.OnRequest)
+	c.OnResponse = guarded(g, "OnResponse", c.OnResponse) //nolint:bodyclose // the transport closes it
 	c.OnError, c.OnSkip, c.OnEvent = told(g, "OnError", c.OnError), told(g, "OnSkip", c.OnSkip), told(g, "OnEvent", c.OnEvent)
 	for _, h := range c.Bodies {
 		own := h.Handle
