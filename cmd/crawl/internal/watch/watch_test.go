@@ -356,32 +356,6 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Visits of known pages are spread over the day, also if the budget suffices for all pages at once.
-func TestVisitsAreSpread(t *testing.T) {
-	pages := map[string]answer{}
-	var links []string
-	for i := range 30 {
-		links = append(links, fmt.Sprintf("/p%d", i))
-		pages[links[i]] = text(fmt.Sprintf("Page %d", i))
-	}
-	pages["/"] = text("Home", links...)
-	s := newSite(t, pages)
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), false, 100, s.URL)
-	defer w.end()
-	w.round(0)
-	s.requests()
-	visits := 0
-	for range 24 {
-		w.round(time.Hour)
-		n := len(s.requests())
-		require.LessOrEqual(t, n, 5) // 100 / 24, and a part of one more
-		visits += n
-	}
-	require.GreaterOrEqual(t, visits, 30)
-	w.round(24 * time.Hour)
-	require.Greater(t, len(s.requests()), 20, "what a day has brought is spent at once")
-}
-
 // A file has each change once, even if it was moved away. A webhook gets each change in order, at least once and with
 // the same id, even if it was down while other outputs received changes.
 func TestOutputs(t *testing.T) {
