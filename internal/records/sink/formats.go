@@ -40,7 +40,7 @@ type Spec struct {
 	Separator byte
 
 	begins func(line []byte) bool                    // whether a file with this first line is of the format; nil for tables
-	encode func(dst []byte, r *record.Record) []byte // appends a line, or nothing; nil for tables and archives
+	encode func(dst []byte, r *record.Record) []byte // appends a line, or nothing; nil if New knows better how
 }
 
 // formats contains all that differs between formats; settings, help, sinks, merge, report and the messages about files
@@ -71,7 +71,7 @@ var formats = []Spec{
 	{
 		Format: Markdown,
 		Help:   "[a tree of files](../how-to/markdown.md) of the main text of pages, with llms.txt, and chunks.jsonl in the place of records",
-		begins: func([]byte) bool { return false }, encode: chunks(chunk.DefaultTokens),
+		begins: func([]byte) bool { return false },
 	},
 }
 

@@ -146,6 +146,8 @@ func New(w io.Writer, cfg Config) (*Writer, error) {
 	switch {
 	case spec.Format == WARC:
 		return nil, errors.New("format warc: archives need a directory, and are opened by package warc")
+	case spec.Format == Markdown:
+		made.append = chunks(cmp.Or(cfg.Chunk, chunk.DefaultTokens))
 	case spec.encode == nil && spec.Separator == 0:
 		var names []string
 		for _, s := range formats {
@@ -154,8 +156,6 @@ func New(w io.Writer, cfg Config) (*Writer, error) {
 			}
 		}
 		return nil, fmt.Errorf("format %q: use %s", cfg.Format, ListOf(names, " or "))
-	case spec.Format == Markdown:
-		made.append = chunks(cmp.Or(cfg.Chunk, chunk.DefaultTokens))
 	case spec.Separator != 0:
 		t := table{spec.Separator, cfg.Fields}
 		if made.append = t.append; cfg.Existing != Resume || cfg.Position == 0 {

@@ -95,7 +95,7 @@ func Run(ctx context.Context, cfg Config) error {
 		cli.Say(cfg.Term, "interrupted: %d of %s printed\n", r.settled, cli.Plural(len(cfg.URLs), "page"))
 		return &cli.Error{Code: cli.CodeInterrupted}
 	}
-	for i := range r.results {
+	for i := r.settled; i < len(r.results); i++ {
 		switch x := &r.results[i]; {
 		case unreachable && len(r.results) == 1:
 			x.err = err
