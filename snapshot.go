@@ -138,6 +138,7 @@ type HostSnapshot struct {
 	// registrable domain), cap, quota, global_concurrency or global_bytes.
 	LimitedBy   string  `json:"limited_by"`
 	Reason      string  `json:"reason"`                 // LimitedBy as a sentence
+	LimitRPS    float64 `json:"limit_rps,omitempty"`    // lowest rate that the host refused of late, or the limit that it tells; zero if unknown
 	OperatorRPS float64 `json:"operator_rps,omitempty"` // the ceiling set by SetCeiling; zero for none
 	Events      []Event `json:"events,omitempty"`       // the last 8, the oldest first
 

@@ -138,7 +138,7 @@ func TestLiveViewOnATerminal(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	p.press("crawl -o "+out+"/ --contact me@example.com --rate 10 "+strings.Join(site.URLs(), " "), "Enter")
 	screen := p.until(`^Treadlight  crawl http://127\S+ and 2 more +running  \S+s$`, `^pages +[\d,]+  \d+\.\d/s .*[▁▂▃▄▅▆▇█]`,
-		`^queue +[\d,]+ queued`, `^host +state +URLs`, `^127\.\S+ +(asking|waiting) `, `at most 10/s`, `^q stop  p pause`)
+		`^queue +[\d,]+ queued`, `^host +state +URLs`, `^127\.\S+ +active `, `at most 10/s`, `^q stop  p pause`)
 	require.NotContains(t, screen, "=>", "the screen is the view's alone")
 
 	// While the crawl is paused, the site gets no request until two seconds have passed on the clock.

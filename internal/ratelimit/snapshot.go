@@ -60,6 +60,7 @@ type DomainSnapshot struct {
 	NextPermitInMS   float64       `json:"next_permit_in_ms"`      // for a caller who asks now, behind those who wait
 	LimitedBy        Limit         `json:"limited_by"`             // what that permit waits for; if nothing, what paces the domain
 	Reason           string        `json:"reason"`                 // LimitedBy as a sentence, with its figures
+	LimitRPS         float64       `json:"limit_rps,omitempty"`    // the lowest rate that the host refused of late, or the limit that it tells; zero if none is known
 	OperatorRPS      float64       `json:"operator_rps,omitempty"` // the ceiling that SetCeiling has set; zero if the settings hold
 	Events           []Event       `json:"events,omitempty"`       // the last 8, the oldest first
 
@@ -185,6 +186,7 @@ func (s *state) describeLocked(domain string, now clock.Instant) DomainSnapshot 
 		ErrorRate: s.window.Sum(now).ErrorRate(), State: s.plan.state(now),
 		ConsecutiveFails: s.strategy.Failures(), InFlight: int(s.inFlight), Waiting: s.line.len(),
 	}
+	d.LimitRPS = s.strategy.Limit(now)
 	d.Group, d.Caps = s.groupLocked(now), s.rules.caps.describe()
 	at, why := s.readyLocked(now, 0, 0)
 	wait := at.Sub(now)
@@ -297,6 +299,7 @@ func (l *AdaptiveRateLimiter) Snapshots(ctx context.Context, interval time.Durat
 // Brief is what a table of domains shows of one.
 type Brief struct {
 	FillRate     float64       // requests per second
+	LimitRPS     float64       // as in DomainSnapshot
 	AvgLatencyMS float64       // of the last 64 answers; zero before the first
 	State        breaker.State // of the breaker
 	Waiting      int           // Acquire calls that wait
@@ -307,5 +310,6 @@ func (l *AdaptiveRateLimiter) Brief(domain string) (b Brief, known bool) {
 	s, known := l.peek(Domain(domain))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Brief{s.bucket.rate.rps(), millis(s.tail.Mean()), s.plan.state(s.nowLocked()), s.line.len()}, known
+	now := s.nowLocked()
+	return Brief{s.bucket.rate.rps(), s.strategy.Limit(now), millis(s.tail.Mean()), s.plan.state(now), s.line.len()}, known
 }

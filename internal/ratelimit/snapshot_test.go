@@ -135,6 +135,6 @@ func TestBrief(t *testing.T) {
 		d, wantKnown := r.Inspect(domain)
 		b, known := r.Brief(domain)
 		require.Equal(t, wantKnown, known, domain)
-		require.Equal(t, Brief{d.FillRate, d.AvgLatencyMS, d.State, d.Waiting}, b, domain)
+		require.Equal(t, Brief{d.FillRate, d.LimitRPS, d.AvgLatencyMS, d.State, d.Waiting}, b, domain)
 	}
 }

@@ -47,6 +47,7 @@ func (h *holder) Observe(now clock.Instant, o control.Observation) {
 func (*holder) Lost(clock.Instant, uint32)          {}
 func (*holder) Memory(clock.Instant) control.Memory { return control.Memory{} }
 func (*holder) Explain(clock.Instant) string        { return "holding" }
+func (*holder) Limit(clock.Instant) float64         { return 0 }
 func (*holder) Failures() int                       { return 0 }
 
 func newHolderRig(t *testing.T) *rig {

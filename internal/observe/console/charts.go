@@ -104,12 +104,15 @@ func thinned(samples []hostSample) []hostSample {
 	return some
 }
 
-// rateChart is the rate that a host was given, its refusals and its pauses.
+// rateChart is the rate that a host was given beside its limit, its refusals and its pauses.
 func rateChart(samples []hostSample, events []ratelimit.Event, now time.Time, span string, more ...dashboard.Line) dashboard.Chart {
 	like := hostChart(samples, events, now, span)
 	like.ID, like.Title, like.Unit = "rate", "Rate", "requests per second"
-	points := ratePoints(samples, events, pausesOf(events, now))
-	like.Lines = append([]dashboard.Line{{Name: "allowed", Class: "a", Points: points}}, more...)
+	rates := ratePoints(samples, events, pausesOf(events, now))
+	like.Lines = append([]dashboard.Line{
+		{Name: "allowed", Class: "a", Points: rates},
+		{Name: "limit", Class: "c", Points: limitPoints(samples, rates)},
+	}, more...)
 	return like
 }
 
@@ -161,6 +164,23 @@ func ratePoints(samples []hostSample, events []ratelimit.Event, pauses []dashboa
 		}
 	}
 	slices.SortStableFunc(points, func(a, b dashboard.Point) int { return a.At.Compare(b.At) })
+	return points
+}
+
+// limitPoints is the limit of a host where it is known. In a search the lowest rate that was refused may be far above all
+// that was sent; what is more than twice the highest rate would make the rest of the chart flat, and is left out.
+func limitPoints(samples []hostSample, rates []dashboard.Point) []dashboard.Point {
+	highest := 0.0
+	for _, p := range rates {
+		highest = max(highest, p.Value)
+	}
+	points := make([]dashboard.Point, len(samples))
+	for i := range samples {
+		points[i] = dashboard.Point{At: samples[i].at, Value: math.NaN()}
+		if limit := float64(samples[i].limit); limit > 0 && limit <= 2*highest {
+			points[i].Value = limit
+		}
+	}
 	return points
 }
 

@@ -96,11 +96,12 @@ type crawlSample struct {
 }
 
 type hostSample struct {
-	at                        time.Time
-	asked                     int // requests from the start on; negative if not known
-	inFlight                  int
-	rate, avg, p95, errorRate float32 // per second, two in milliseconds, and a share
-	state                     breaker.State
+	at                  time.Time
+	asked               int // requests from the start on; negative if not known
+	inFlight            int
+	rate, limit         float32 // per second; no limit is zero
+	avg, p95, errorRate float32 // two in milliseconds, and a share
+	state               breaker.State
 }
 
 type track struct {
@@ -277,7 +278,7 @@ func crawlSampleOf(now time.Time, s *state) crawlSample {
 func hostSampleOf(now time.Time, f *frontier.HostState, d *ratelimit.DomainSnapshot) hostSample {
 	b := hostSample{
 		at: now, asked: -1, inFlight: d.InFlight, state: d.State,
-		rate: float32(d.FillRate), avg: float32(d.AvgLatencyMS), p95: float32(d.P95LatencyMS), errorRate: float32(d.ErrorRate),
+		rate: float32(d.FillRate), limit: float32(d.LimitRPS), avg: float32(d.AvgLatencyMS), p95: float32(d.P95LatencyMS), errorRate: float32(d.ErrorRate),
 	}
 	if f != nil {
 		b.asked = f.Pages

@@ -142,7 +142,10 @@ func TestPerSecond(t *testing.T) {
 
 // TestRateIsDrawn is a search, a cut, a hold and what comes after it.
 func TestRateIsDrawn(t *testing.T) {
-	samples := []hostSample{{at: second(0), rate: 4}, {at: second(1), rate: 8}, {at: second(2), rate: 8}, {at: second(3), rate: 5}, {at: second(4), rate: 6, state: breaker.Open}}
+	samples := []hostSample{
+		{at: second(0), rate: 4}, {at: second(1), rate: 8}, {at: second(2), rate: 8, limit: 17},
+		{at: second(3), rate: 5, limit: 8}, {at: second(4), rate: 6, limit: 6, state: breaker.Open},
+	}
 	events := []ratelimit.Event{
 		{Time: second(1.5), FromRPS: 8, HoldMS: 1000, Text: "refused"},
 		{Time: second(1.5), FromRPS: 8, HoldMS: 9000, Text: "longer"},
@@ -157,6 +160,12 @@ func TestRateIsDrawn(t *testing.T) {
 		got = append(got, fmt.Sprintf("%.1f:%v", p.At.Sub(noon).Seconds(), p.Value))
 	}
 	require.Equal(t, []string{"0.0:4", "1.0:8", "1.5:8", "1.5:0", "1.5:8", "1.5:0", "2.0:0", "2.5:0", "2.5:5", "3.0:5", "3.5:5", "3.5:0", "4.0:0"}, got)
+
+	got = got[:0]
+	for _, p := range limitPoints(samples, ratePoints(samples, events, pauses)) {
+		got = append(got, fmt.Sprint(p.Value))
+	}
+	require.Equal(t, []string{"NaN", "NaN", "NaN", "8", "6"}, got, "none is known, or it is far above all rates")
 
 	bands := bandsOf(samples, events, second(5))
 	require.Equal(t, []dashboard.Band{

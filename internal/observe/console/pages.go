@@ -286,6 +286,11 @@ func hostFigures(k *Host) []dashboard.Figure {
 	whole := func(n int) string { return dashboard.Whole(int64(n)) }
 	if d := k.Limiter; d != nil {
 		add("Rate", dashboard.Number(d.FillRate)+"/s", strings.ReplaceAll(d.LimitedBy.String(), "_", " "))
+		limit := "not known"
+		if d.LimitRPS > 0 {
+			limit = dashboard.Number(d.LimitRPS) + "/s"
+		}
+		add("Limit of the host", limit, "refused of late, or told")
 		add("Circuit", strings.ReplaceAll(d.State.String(), "_", " "), whole(d.ConsecutiveFails)+" failures in a row")
 		add("In flight", whole(d.InFlight), whole(d.Waiting)+" waiting")
 		add("Latency", dashboard.Number(d.AvgLatencyMS)+" ms", dashboard.Number(d.P95LatencyMS)+" ms at the 95th percentile")
@@ -360,7 +365,7 @@ func (c *Console) list() listing {
 func rowOf(h *frontier.HostState, b ratelimit.Brief) dashboard.Row {
 	return dashboard.Row{
 		Host: h.Host, State: StateOf(h, b.State), Reason: h.Reason, Queued: h.Queued,
-		Pages: h.Pages, Rate: b.FillRate, LatencyMS: b.AvgLatencyMS, Failures: h.Failures,
+		Pages: h.Pages, Rate: b.FillRate, Limit: b.LimitRPS, LatencyMS: b.AvgLatencyMS, Failures: h.Failures,
 	}
 }
 
@@ -375,8 +380,6 @@ func StateOf(h *frontier.HostState, circuit breaker.State) dashboard.State {
 		return dashboard.Idle
 	case h.Blocked:
 		return dashboard.Refusing
-	case h.InFlight == 0 && h.Reason != "":
-		return dashboard.Waiting
 	}
-	return dashboard.Asking
+	return dashboard.Active
 }

@@ -58,7 +58,7 @@ func TestPages(t *testing.T) {
 	}
 	require.Contains(t, g.ask("GET", "/api", "").Body.String(), "/api/hosts/HOST/block")
 
-	require.Contains(t, page, `<a id="in-waiting" href="?dir=desc&amp;sort=queued&amp;span=recent&amp;state=waiting#hosts">waiting <b>119</b></a>`)
+	require.Contains(t, page, `<a id="in-active" href="?dir=desc&amp;sort=queued&amp;span=recent&amp;state=active#hosts">active <b>119</b></a>`)
 	require.Contains(t, g.ask("GET", "/?q=nowhere", "").Body.String(), `No host matches. <a href="/#hosts">Show all</a>`)
 	require.Contains(t, g.ask("GET", "/?q=H11&sort=host&page=77", "").Body.String(), "1 to 10 of 10 that match, of 120")
 	w = g.ask("GET", "/hosts/a.test", "")
@@ -201,10 +201,10 @@ func TestStateOf(t *testing.T) {
 		want dashboard.State
 	}{
 		{frontier.HostState{}, breaker.Closed, dashboard.Idle},
-		{frontier.HostState{Queued: 1}, breaker.Closed, dashboard.Asking},
-		{frontier.HostState{InFlight: 1}, breaker.Closed, dashboard.Asking},
-		{frontier.HostState{Queued: 1, Reason: "rule"}, breaker.Closed, dashboard.Waiting},
-		{frontier.HostState{Queued: 1, InFlight: 1, Reason: "per_host_max"}, breaker.Closed, dashboard.Asking},
+		{frontier.HostState{Queued: 1}, breaker.Closed, dashboard.Active},
+		{frontier.HostState{InFlight: 1}, breaker.Closed, dashboard.Active},
+		{frontier.HostState{Queued: 1, Reason: "rule"}, breaker.Closed, dashboard.Active},
+		{frontier.HostState{Queued: 1, InFlight: 1, Reason: "per_host_max"}, breaker.Closed, dashboard.Active},
 		{frontier.HostState{Queued: 1, Blocked: true, Reason: "retry_after"}, breaker.Closed, dashboard.Refusing},
 		{frontier.HostState{Queued: 1, Blocked: true}, breaker.Open, dashboard.Failing},
 		{frontier.HostState{Queued: 1, Excluded: true}, breaker.Open, dashboard.Blocked},
@@ -257,7 +257,7 @@ func TestPageOfManyHosts(t *testing.T) {
 	few := len(g.ask("GET", "/?page=2", "").Body.String())
 	hosts = 10_000
 	g.clk.Advance(2 * listedFor)
-	for _, query := range []string{"?page=2", "?state=waiting&sort=host", "?q=h0&page=300"} {
+	for _, query := range []string{"?page=2", "?state=active&sort=host", "?q=h0&page=300"} {
 		page := g.ask("GET", "/"+query, "").Body.String()
 		require.Contains(t, page, "10\u202f000")
 		require.Less(t, len(page), few+2000, query)

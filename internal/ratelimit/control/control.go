@@ -34,6 +34,9 @@ type Strategy interface {
 	Memory(now clock.Instant) Memory
 	// Explain says in a few words what the plan rests on.
 	Explain(now clock.Instant) string
+	// Limit returns the lowest rate that the host is known not to tolerate, from its refusals or from what it tells, in
+	// requests per second; zero if none is known. It is for people: the plan already respects it.
+	Limit(now clock.Instant) float64
 	// Failures returns the number of failures in a row.
 	Failures() int
 }

@@ -134,6 +134,8 @@ func (g *guarded) Explain(now clock.Instant) string {
 	return g.law.explain()
 }
 
+func (g *guarded) Limit(clock.Instant) float64 { return 0 } // the laws keep none
+
 func (g *guarded) Failures() int { return g.breaker.Consecutive() }
 
 // congested reports a sign of overload: a Retry-After, a failure of a host in trouble, or a response that took degrade

@@ -275,7 +275,7 @@ queue      URLs to visit. How much time is left is told when the queue has
 errors     URLs whose record has an error; requests by class
 refused    requests answered with 429 (throttled) or 503 (unavailable)
 rate/s     what the host may be asked now, as learned
-max/s      what it may be asked at most: settings, operator, Crawl-delay
+limit/s    the lowest rate that it refused of late, or that it tells as its limit
 trend      the rate of the last seconds, one each`, "\n")
 
 // hostRow is what frontier and limiter know about a host.
@@ -381,13 +381,13 @@ func (p *picture) table(columns, room int, title string, rows []hostRow, none st
 // columns returns the columns of a table of hosts. As in the report, the name of a host and what limits it stay when
 // columns are dropped for lack of width.
 func (p *picture) columns(rows []hostRow, screen int) cli.Rows {
-	t := cli.Columns("<host", "<state~5", "URLs~2", "queued~6", "in flight~1", "rate/s~7", "max/s~3", "<trend~4", "<limited by")
+	t := cli.Columns("<host", "<state~5", "URLs~2", "queued~6", "in flight~1", "rate/s~7", "limit/s~3", "<trend~4", "<limited by")
 	longest, trendRoom := min(max(screen/5, leastName), 40), min(screen/8, 16)
 	for i := range rows {
 		r := &rows[i]
-		most, trend := 0.0, ""
+		limit, trend := 0.0, ""
 		if r.limiter != nil {
-			most = r.limiter.CeilingRPS
+			limit = r.limiter.LimitRPS
 		}
 		if way := p.history.trails[r.host.Host]; way != nil {
 			trend = sparkline(way.rates, trendRoom)
@@ -404,7 +404,7 @@ func (p *picture) columns(rows []hostRow, screen int) cli.Rows {
 			}
 		}
 		t.Row(cli.Cut(cli.Tame(r.name), longest), state, pages, queued, cli.Count(r.host.InFlight),
-			rateCell(r.rate), rateCell(most), trend, reason)
+			rateCell(r.rate), rateCell(limit), trend, reason)
 	}
 	return t
 }

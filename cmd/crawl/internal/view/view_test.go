@@ -36,7 +36,7 @@ func busyPicture() *picture {
 		s.Requests, s.Workers.Count = 1571, 64
 		for h := range s.Limiter.Top {
 			d := &s.Limiter.Top[h]
-			d.CeilingRPS = 10
+			d.LimitRPS = 10
 			d.FillRate = max(d.FillRate*float64(i%20)/20, 0.1)
 		}
 		for h := range s.Hosts {

@@ -32,7 +32,7 @@ func full(text string) (Overview, Host) {
 		Lines: []Line{{text, "a", []Point{{noon, 1}, {noon.Add(time.Second), 2}}}},
 		Bands: []Band{{noon, noon.Add(time.Second), Open, text}}, Marks: []Mark{{noon.Add(time.Second), Cut, text}},
 	}
-	row := Row{Host: text, State: Waiting, Reason: text, Queued: 12345, Rate: 1.5, LatencyMS: 3, Failures: 2}
+	row := Row{Host: text, State: Active, Reason: text, Queued: 12345, Rate: 1.5, Limit: 2, LatencyMS: 3, Failures: 2}
 	record := pipeline.Seen{At: noon, URL: text, Title: text, Status: 500, Class: text, Error: text}
 	table := ParseTable(url.Values{"q": {text}, "span": {"all"}})
 	table.Query, table.Span = text, text
@@ -232,8 +232,8 @@ func manyHosts(n int) []Row {
 	for i := range rows {
 		n := i * 7919 % len(rows)
 		rows[i] = Row{
-			Host: fmt.Sprintf("h%05d.test", n), State: States()[n%6], Queued: n % 100,
-			Pages: n, Rate: float64(n % 7), LatencyMS: float64(n % 11), Failures: n % 2,
+			Host: fmt.Sprintf("h%05d.test", n), State: States()[n%len(States())], Queued: n % 100,
+			Pages: n, Rate: float64(n % 7), Limit: float64(n % 5), LatencyMS: float64(n % 11), Failures: n % 2,
 		}
 	}
 	return rows
@@ -277,20 +277,19 @@ func TestTableFilter(t *testing.T) {
 	table := Table{Query: "h0000", State: Failing, Sort: "host", Page: 9}
 	table.Fill(rows)
 	require.Equal(t, 10_000, table.Hosts)
-	require.Equal(t, 2, table.Matching) // 3 and 9
+	require.Equal(t, 2, table.Matching) // 2 and 7
 	require.Equal(t, 1, table.Page, "a page that there is")
-	require.Equal(t, []string{"h00003.test", "h00009.test"}, []string{table.Rows[0].Host, table.Rows[1].Host})
+	require.Equal(t, []string{"h00002.test", "h00007.test"}, []string{table.Rows[0].Host, table.Rows[1].Host})
 	require.Equal(t, 1, table.First())
 	require.Equal(t, 2, table.Last())
 
 	require.Equal(t, []Filter{
 		{"all", "?dir=asc&q=h0000&sort=host", 10, false},
-		{"asking", "?dir=asc&q=h0000&sort=host&state=asking", 2, false},
-		{"waiting", "?dir=asc&q=h0000&sort=host&state=waiting", 2, false},
+		{"active", "?dir=asc&q=h0000&sort=host&state=active", 2, false},
 		{"refusing", "?dir=asc&q=h0000&sort=host&state=refusing", 2, false},
 		{"failing", "?dir=asc&q=h0000&sort=host&state=failing", 2, true},
-		{"blocked", "?dir=asc&q=h0000&sort=host&state=blocked", 1, false},
-		{"idle", "?dir=asc&q=h0000&sort=host&state=idle", 1, false},
+		{"blocked", "?dir=asc&q=h0000&sort=host&state=blocked", 2, false},
+		{"idle", "?dir=asc&q=h0000&sort=host&state=idle", 2, false},
 	}, table.Filters())
 
 	none := Table{Query: "nowhere", Sort: "host", Page: 1}

@@ -122,8 +122,7 @@ type State string
 
 // The states.
 const (
-	Asking   State = "asking"   // it is being asked, or could be at once
-	Waiting  State = "waiting"  // its pace, or another limit of ours
+	Active   State = "active"   // it is asked, at its pace
 	Refusing State = "refusing" // it said "not now", or its quota is used up
 	Failing  State = "failing"  // its circuit is not closed
 	Blocked  State = "blocked"  // by whoever steers
@@ -131,7 +130,7 @@ const (
 )
 
 // States are all, in the order in which a filter offers them.
-func States() []State { return []State{Asking, Waiting, Refusing, Failing, Blocked, Idle} }
+func States() []State { return []State{Active, Refusing, Failing, Blocked, Idle} }
 
 // Row is a host in the table.
 type Row struct {
@@ -141,6 +140,7 @@ type Row struct {
 	Queued    int
 	Pages     int
 	Rate      float64 // allowed, per second
+	Limit     float64 // of the host, per second; zero if it is not known
 	LatencyMS float64 // zero before the first answer
 	Failures  int     // in a row
 	Why       string  // the rate is what it is, as a sentence; empty if nobody knows
@@ -277,6 +277,7 @@ func columns() []Column {
 		{"host", "Host", false, by(func(r Row) string { return r.Host })},
 		{"state", "State", false, by(func(r Row) State { return r.State })},
 		{"rate", "Rate/s", true, by(func(r Row) float64 { return r.Rate })},
+		{"limit", "Limit", true, by(func(r Row) float64 { return r.Limit })},
 		{"queued", "Queued", true, by(func(r Row) int { return r.Queued })},
 		{"pages", "URLs", true, by(func(r Row) int { return r.Pages })},
 		{"latency", "Latency", true, by(func(r Row) float64 { return r.LatencyMS })},

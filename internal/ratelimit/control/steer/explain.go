@@ -32,6 +32,18 @@ func (s *Steer) Explain(now clock.Instant) string {
 	return fmt.Sprintf("%s: %s; %s goes well and %s was refused", rate, doing, control.PerSecond(s.lo), control.PerSecond(s.hi))
 }
 
+// Limit implements [control.Strategy]. It is what was refused, or what the host tells where that binds or nothing was
+// refused yet.
+func (s *Steer) Limit(now clock.Instant) float64 {
+	switch {
+	case s.hint.active(now) && (s.unbounded() || s.hint.binds(now, s.rate)):
+		return s.hint.mean()
+	case s.unbounded():
+		return 0
+	}
+	return s.hi
+}
+
 // explainWait describes a pause. The owner adds how long a circuit stays open.
 func (s *Steer) explainWait(now clock.Instant) string {
 	why := "failures"

@@ -203,14 +203,19 @@ func (q *hint) estimate(now clock.Instant) (e Estimate) {
 // kept returns how many requests of a window that ends are left unused. Whoever uses the last one is told to wait for
 // the reset, rounded up to a second, which costs more than one request where the rate is above two per second.
 func (q *hint) kept() float64 {
-	rate := q.average
-	if rate == 0 {
-		rate = float64(q.limit) / max(q.longest.Seconds(), .001)
-	}
-	if q.limit > 1 && rate > 2 {
+	if q.limit > 1 && q.mean() > 2 {
 		return 1
 	}
 	return 0
+}
+
+// mean returns the average rate of the quota, or if no length of its window is told, an estimate of it that may be too
+// high.
+func (q *hint) mean() float64 {
+	if q.average > 0 {
+		return q.average
+	}
+	return float64(q.limit) / max(q.longest.Seconds(), .001)
 }
 
 // lower returns the lower of two rates, where zero means no bound.

@@ -2,12 +2,16 @@ package steer
 
 import (
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/ratelimit/control/controltest"
+	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // The host's own quota may ask for less than the user's floor.
@@ -23,4 +27,20 @@ func TestSameHistorySamePlan(t *testing.T) { controltest.SameHistorySamePlan(t, 
 func TestHostsAreSmall(t *testing.T) {
 	t.Logf("a host takes %d bytes, one that has refused %d more", unsafe.Sizeof(Steer{}), unsafe.Sizeof(pause{}))
 	require.LessOrEqual(t, unsafe.Sizeof(Steer{}), uintptr(320))
+}
+
+// People are told the limit of a host: what it refused of late, or the average that it tells if that binds.
+func TestLimitIsTold(t *testing.T) {
+	r := newRig(t, control.Host{Start: 1, Floor: .1, Ceiling: 100})
+	r.run(5*time.Second, 200)
+	require.Zero(t, r.Limit(r.now), "nothing was refused")
+	at := r.Plan(r.now).Rate
+	r.ask(429)
+	r.ask(200)
+	require.InEpsilon(t, at, r.Limit(r.now), .1)
+	r.Observe(r.now, control.Observation{
+		SentAt: r.now, Class: outcome.OK, Latency: time.Millisecond, InFlight: 1, Floor: .1, Ceiling: 100, Window: r.w,
+		Quota: header.Quota{Limit: 10, Remaining: 9, Reset: 9 * time.Second, Window: 10 * time.Second},
+	})
+	require.InDelta(t, 1, r.Limit(r.now), DefaultTuning.ToldMargin+1e-9)
 }
