@@ -48,7 +48,7 @@ func TestPlanPageRuns(t *testing.T) {
 	}))
 	defer site.Close()
 	bin, dir := program(t), t.TempDir()
-	digits := regexp.MustCompile(`in \d+s|\d+ B|:\d+`) // times, and what has a port in it
+	digits := regexp.MustCompile(`in \d+s|\d+ B|[:_]\d+`) // times, and what has a port in it
 	plain := func(s string) string { return digits.ReplaceAllString(strings.Join(strings.Fields(s), " "), "N") }
 	text := strings.ReplaceAll(docpage.Read(t, "docs/how-to/plan-a-crawl.md"), "http://127.0.0.1:8123", site.URL)
 	for _, block := range blocks(text, "console") {

@@ -450,7 +450,7 @@ func (g *estimator) advise() {
 func (g *estimator) command() string {
 	words, into := []string{"crawl"}, ""
 	if len(g.report.Hosts) > 0 {
-		name, _, _ := strings.Cut(g.report.Hosts[0].Host, ":")
+		name := strings.NewReplacer("[", "", "]", "", ":", "_").Replace(g.report.Hosts[0].Host)
 		into = " --output " + cli.ShellWord(name+"/")
 	}
 	for _, f := range g.Given {

@@ -171,4 +171,11 @@ func TestCommand(t *testing.T) {
 		require.Equal(t, tc.want, r.Command)
 		require.Equal(t, len(tc.given) == 4, strings.Contains(fmt.Sprint(r.Advice), "give it again"))
 	}
+	for host, want := range map[string]string{"a.test:8080": "a.test_8080/", "[::1]:80": "__1_80/"} {
+		h := listing(1, "")
+		h.Host = host
+		r := &estimate.Report{Hosts: []*estimate.Host{h}}
+		r.Estimate(estimate.Facts{Options: &crawl.Options{}})
+		require.Equal(t, "crawl --output "+want, r.Command)
+	}
 }
