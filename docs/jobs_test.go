@@ -81,6 +81,7 @@ func TestJobsOfTheIndexRun(t *testing.T) {
 	bin, dir := program(t), t.TempDir()
 	for name, text := range map[string]string{
 		"seeds.txt":   site.URL + "/docs/\n" + strings.Replace(site.URL, "127.0.0.1", "localhost", 1) + "/docs/\n",
+		"urls.txt":    site.URL + "/docs/\n" + site.URL + "/gone\n",
 		"cookies.txt": "# Netscape HTTP Cookie File\n127.0.0.1\tFALSE\t/\tFALSE\t0\tsession\t1\n",
 		"login.yml":   "page: " + site.URL + "/login\nuser: ann\npassword: secret\nsuccess: css:a[href='/logout']\n",
 	} {
@@ -101,7 +102,7 @@ func TestJobsOfTheIndexRun(t *testing.T) {
 		require.NoError(t, err, "%s\n%s", row[1], out)
 	}
 	for name, want := range map[string]string{
-		"pages.csv": `/docs/2,page,200`, "listed.csv": `/docs/hidden,page,200`, "docs.csv": `/docs/1,page,200`, "many.csv": "localhost",
+		"pages.csv": `/docs/2,page,200`, "listed.csv": `/docs/hidden,page,200`, "docs.csv": `/docs/1,page,200`, "many.csv": "localhost", "checked.csv": "/gone,page,404",
 		"changes.jsonl": "", "audit/junit.xml": "broken-link", "copy/index.html": "docs", "site.warc.gz": "", "markdown/llms.txt": "Document 1",
 		"shop.csv": "Lamp,1234.50", "mails.csv": "bob@shop.example", "titles.csv": "Home,Home,http", "sitemap.txt": "/docs/2\n", "mine.csv": "/docs/2,page,200", "area.csv": "/area/1,page,200", "member.csv": "Members", "proxied.csv": "Home",
 	} {
