@@ -211,17 +211,17 @@ func (c *Console) routes() http.Handler {
 		"GET /api/events":       c.events,
 		"GET /metrics":          c.metrics.handler.ServeHTTP,
 		"GET /api/controls":     c.showControls,
-		"POST /api/{order}":     c.order,
-
-		"POST /api/hosts/{host}/{order}": c.order,
-		"GET /{$}":                       c.overview,
-		"GET /hosts/{host}":              c.hostPage,
-		"GET /assets/{name}":             c.asset,
-		"GET " + loginPath:               c.login,
-		"POST " + loginPath:              c.enter,
-		"POST " + logoutPath:             c.logout,
+		"GET /{$}":              c.overview,
+		"GET /hosts/{host}":     c.hostPage,
+		"GET /assets/{name}":    c.asset,
+		"GET " + loginPath:      c.login,
+		"POST " + loginPath:     c.enter,
+		"POST " + logoutPath:    c.logout,
 	} {
 		mux.HandleFunc(pattern, h)
+	}
+	for _, o := range allOrders {
+		mux.HandleFunc(o.pattern(), func(w http.ResponseWriter, r *http.Request) { c.carryOut(&o, w, r) })
 	}
 	return plainProblems(mux)
 }

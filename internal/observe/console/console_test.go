@@ -48,6 +48,11 @@ func TestReads(t *testing.T) {
 	require.Equal(t, 200, g.ask("GET", "/", "").Code)
 	require.Equal(t, 404, g.ask("POST", "/api/nothing", "{}", isOrder).Code)
 	require.Equal(t, 404, g.ask("POST", "/api/seeds/more", "{}", isOrder).Code)
+	for _, path := range []string{"/api/nothing", "/api/hosts/a.test/nothing", "/nothing"} {
+		w = g.ask("GET", path, "")
+		require.Equal(t, 404, w.Code, path)
+		require.Contains(t, detail(t, w), "see /api/snapshot, ")
+	}
 	w = g.ask("GET", "/api/pause", "")
 	require.Equal(t, 405, w.Code)
 	require.Contains(t, w.Header().Get("Allow"), "POST")
@@ -122,8 +127,8 @@ var orders = []struct {
 	{"scope", `{"include":null,"exclude":[]}`, 422, "both lists are replaced"},
 	{"scope", `{"include":"x","exclude":[]}`, 400, "write a JSON object"},
 	{"scope", `{"include":[],"exclude":["` + strings.Repeat("x", maxBody) + `"]}`, 413, "bytes at most"},
-	{"hosts/a.test/pause", "", 404, "there are block, unblock, ceiling"},
-	{"block", "", 404, "there are pause"},
+	{"hosts/a.test/pause", "", 404, "block, unblock and ceiling"},
+	{"block", "", 404, "POST the orders /api/pause"},
 }
 
 // Orders do what they say; what is missing or wrong is named, changes nothing, and is logged and counted too.

@@ -114,31 +114,25 @@ func (b *body) attrs() (attrs []slog.Attr) {
 	return attrs
 }
 
-func (c *Console) order(w http.ResponseWriter, r *http.Request) {
-	is := done{Order: r.PathValue("order"), Host: r.PathValue("host")}
+// pattern is the route of the order: each has its own, so that a wrong method is told apart from an unknown path.
+func (o *order) pattern() string {
+	if o.host {
+		return "POST /api/hosts/{host}/" + o.name
+	}
+	return "POST /api/" + o.name
+}
+
+func (c *Console) carryOut(o *order, w http.ResponseWriter, r *http.Request) {
+	is := done{Order: o.name, Host: r.PathValue("host")}
 	attrs := []slog.Attr{slog.String("order", is.Order), slog.String("who", r.RemoteAddr)}
 	if is.Host != "" {
 		attrs = append(attrs, slog.String("host", shortened(is.Host)))
-	}
-	var run func(context.Context, *Crawl, *done, *body) error
-	var known []string
-	for _, o := range allOrders {
-		if o.host != (is.Host != "") {
-			continue
-		}
-		if known = append(known, o.name); o.name == is.Order {
-			run = o.run
-		}
-	}
-	if run == nil {
-		refuse(w, http.StatusNotFound, "there is no such order; there are "+strings.Join(known, ", "))
-		return
 	}
 	said, err := readBody(w, r)
 	if err == nil {
 		// It is read, and a disk may take longer than clients may to write it.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
-		err = run(r.Context(), &c.crawl, &is, &said)
+		err = o.run(r.Context(), &c.crawl, &is, &said)
 	}
 	c.forget()
 	attrs = append(attrs, said.attrs()...)
