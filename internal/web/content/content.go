@@ -242,7 +242,7 @@ func (r *Reader) tree(doc *extract.Document, budget *effort.Budget, rec *record.
 		rec.MainText = a.Text()
 	}
 	if t.Markdown && rec.Status/100 == 2 {
-		rec.Markdown = maintext.File(a, rec.URL, rec.FetchedAt)
+		rec.Markdown = maintext.File(a, rec.Title, rec.URL, rec.FetchedAt)
 	}
 }
 

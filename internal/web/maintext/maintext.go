@@ -33,9 +33,18 @@ type Reader func(d *dom.Document, base *url.URL) Article
 // Readers has the one there is.
 var Readers = backend.New[Reader]("the main text of pages, or Markdown,", "maintext")
 
+// Title returns the title of a page, wherever it is given: its title element or, if that is empty, the heading that its
+// Markdown begins with.
+func Title(element, markdown string) string {
+	if heading, _, _ := strings.Cut(markdown, "\n"); element == "" && strings.HasPrefix(heading, "# ") {
+		return heading[2:]
+	}
+	return element
+}
+
 // File is an article as a file of Markdown: a head in YAML, which says where it is from, and the Markdown. It is empty if
-// there is no main text.
-func File(a Article, at string, fetched time.Time) string {
+// there is no main text. Title is the title element of the page.
+func File(a Article, title, at string, fetched time.Time) string {
 	text := a.Markdown()
 	if text == "" {
 		return ""
@@ -48,7 +57,7 @@ func File(a Article, at string, fetched time.Time) string {
 			fmt.Fprintf(&b, "%s: %s\n", name, quote(value))
 		}
 	}
-	line("title", about.Title)
+	line("title", Title(title, text))
 	line("url", at)
 	line("author", about.Byline)
 	if !about.Published.IsZero() {

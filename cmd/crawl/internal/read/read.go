@@ -20,6 +20,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/records/chunk"
+	"github.com/treadlight/crawl/internal/web/maintext"
 )
 
 // Config says what to read, and how to print it.
@@ -191,10 +192,7 @@ func (cfg *Config) text(found *crawl.Page) (*page, error) {
 	if text == "" {
 		return nil, errors.New("it has no text: it may be empty without its scripts (try --render auto), or no HTML")
 	}
-	if heading, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(heading, "# ") {
-		p.Title = cmp.Or(p.Title, heading[2:])
-	}
-	if p.Markdown = text; cfg.Plain {
+	if p.Title, p.Markdown = maintext.Title(p.Title, text), text; cfg.Plain {
 		p.Markdown = ""
 		p.MainText, err = found.MainText()
 	}
