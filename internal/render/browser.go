@@ -30,6 +30,8 @@ const (
 	pagesPerBrowser = 100
 	// startTime bounds the start of a browser.
 	startTime = 30 * time.Second
+	// slowStart is the time of a start after which a person is told of it.
+	slowStart = 2 * time.Second
 	// maxMemory bounds the memory of all processes of a browser together, in bytes, on systems where it can be read.
 	maxMemory = 1536 << 20
 	// maxHeap bounds the heap of the scripts of a page, in megabytes.

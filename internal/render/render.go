@@ -35,6 +35,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
@@ -85,6 +86,10 @@ func New(cfg rendering.Config) (*Renderer, error) {
 
 // Start starts the first browser, so that a browser that cannot run is an error of the crawl and not of each page.
 func (r *Renderer) Start(ctx context.Context) error {
+	slow := time.AfterFunc(slowStart, func() { //nolint:forbidigo // it only tells a person why nothing happens
+		r.cfg.Log.Info("the browser is starting; the crawl begins when it is ready")
+	})
+	defer slow.Stop()
 	b, err := r.take(ctx)
 	if err == nil {
 		r.pool <- b
