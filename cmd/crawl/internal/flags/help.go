@@ -274,6 +274,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 		if says := config.RetiredFlag(name); says != "" {
 			return cli.Usagef("%s%s %s", dashes, name, says)
 		}
+		if name == "o" || name == "output" {
+			return cli.Usagef("%s%s is not a flag of %q, which writes to standard output: end the command with > FILE", dashes, name, cmd.CommandPath())
+		}
 		if of := ownersOf(cmd.Root(), name); dashes == "--" && 0 < len(of) && len(of) <= maxOwners {
 			return cli.Usagef("--%s is a flag of %s, not of %q", name, cli.OneOf(of), cmd.CommandPath())
 		}
