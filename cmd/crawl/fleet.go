@@ -205,9 +205,9 @@ func writeStatus(w io.Writer, s *redis.Status, columns int) error {
 	if s.Refused > 0 {
 		fmt.Fprintf(&b, ", %s beyond the bound of their host", cli.Count(s.Refused))
 	}
-	fmt.Fprintf(&b, "\n  hosts: %s owned, %s ready, %s waiting", cli.Count(s.Owned), cli.Count(s.Ready), cli.Count(s.Waiting))
+	fmt.Fprintf(&b, "\n  hosts: %s with a process, %s without: %s due, %s not due yet", cli.Count(s.Owned), cli.Count(s.Ready+s.Waiting), cli.Count(s.Ready), cli.Count(s.Waiting))
 	if s.Reclaimed > 0 {
-		fmt.Fprintf(&b, ", %s taken back from processes that had died", cli.Count(s.Reclaimed))
+		fmt.Fprintf(&b, "; %s taken back from processes that had died", cli.Count(s.Reclaimed))
 	}
 	fmt.Fprintf(&b, "\n  memory: %s", cli.Size(s.MemoryBytes))
 	if s.MemoryLimit > 0 {

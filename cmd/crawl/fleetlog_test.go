@@ -135,7 +135,7 @@ func TestWriteFleet(t *testing.T) {
 	}
 	require.Equal(t, `news: running, begun 2h00m ago
   URLs: 1,200 known, 1,000 done, 200 queued
-  hosts: 20 owned, 0 ready, 3 waiting, 4 taken back from processes that had died
+  hosts: 20 with a process, 3 without: 0 due, 3 not due yet; 4 taken back from processes that had died
   memory: 2.0 MiB
   max_pages: 1,000 of 5000
   ratelimit.ip_rps: 4.2 a second of 5 at 192.0.2.1, the busiest
@@ -143,7 +143,7 @@ func TestWriteFleet(t *testing.T) {
 
 process  state        hosts   done  found  lease
 w1       crawling        20  1,000  1,200  for 14s
-w2       standing by      0      0      0  for 9s
+w2       no host          0      0      0  for 9s
 w3       lost             7     12      0  ended
 `, status(func(s *redis.Status) {
 		s.Budgets = []redis.Budget{
@@ -153,7 +153,7 @@ w3       lost             7     12      0  ended
 		}
 		s.Workers = []redis.Worker{
 			{WorkerInfo: redis.WorkerInfo{Name: "w1", Hosts: 20, Done: 1000, Added: 1200}, Alive: true, Until: now.Add(14 * time.Second), Doing: redis.Crawling},
-			{WorkerInfo: redis.WorkerInfo{Name: "w2"}, Alive: true, Until: now.Add(9 * time.Second), Doing: redis.StandsBy},
+			{WorkerInfo: redis.WorkerInfo{Name: "w2"}, Alive: true, Until: now.Add(9 * time.Second), Doing: redis.Idle},
 			{WorkerInfo: redis.WorkerInfo{Name: "w3", Hosts: 7, Done: 12}, Until: now.Add(-time.Minute), Doing: redis.Lost},
 		}
 	}))

@@ -22,7 +22,7 @@ func TestDoing(t *testing.T) {
 	}{
 		"asks":             {there(WorkerInfo{Hosts: 2, Leased: 1, State: stateWorking}), Running, Crawling},
 		"all is paced":     {there(WorkerInfo{Hosts: 2, State: stateWorking}), Running, Waiting},
-		"has nothing":      {there(WorkerInfo{State: stateIdle}), Running, StandsBy},
+		"has nothing":      {there(WorkerInfo{State: stateIdle}), Running, Idle},
 		"is refused":       {there(WorkerInfo{Hosts: 2, State: stateBlocked}), Running, Refused},
 		"is dead":          {Worker{WorkerInfo: WorkerInfo{Hosts: 2, Leased: 3}}, Running, Lost},
 		"is dead, drained": {Worker{}, Draining, Lost},

@@ -99,8 +99,8 @@ type Doing string
 // What processes do.
 const (
 	Crawling  Doing = "crawling"    // it is requesting URLs
-	Waiting   Doing = "waiting"     // none of its hosts is due yet
-	StandsBy  Doing = "standing by" // it holds no host
+	Waiting   Doing = "no host due" // none of its hosts may be asked yet
+	Idle      Doing = "no host"     // it owns none, and takes over from others
 	Refused   Doing = "blocked"     // all of its hosts refuse requests
 	Pausing   Doing = "paused"      // an operator has paused the job
 	Finishing Doing = "finishing"   // it finishes what is in flight, as an operator has ended the job
@@ -286,7 +286,7 @@ func (w *Worker) doing(control Control) Doing {
 	case w.Leased > 0:
 		return Crawling
 	case w.Hosts == 0:
-		return StandsBy
+		return Idle
 	}
 	return Waiting
 }
