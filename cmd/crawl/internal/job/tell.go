@@ -206,7 +206,7 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 		r.Closer = "crawl report " + cli.ShellWord(r.Records)
 	}
 	if j.state == nil && !j.Fleeting && !j.Settings.Fleet.Shared() {
-		r.Left = ", lost; -o DIR/ would have kept them for crawl resume DIR"
+		r.Left = ", not visited; a crawl begun with -o DIR/ can go on by crawl resume DIR"
 	}
 	if j.state != nil && r.GoOn == "" && !under {
 		r.Kept = j.state.Dir()
