@@ -73,7 +73,7 @@ type AdaptiveRateLimiter struct {
 	rules    atomic.Pointer[ruleSet] // the user's; only SetRules replaces them
 	rulesMu  sync.Mutex              // held by SetRules
 	epoch    time.Time               // instant zero of the limiter's clock
-	seed     maphash.Seed            // of the hashes in an identity
+	seed     maphash.Seed            // of the hashes that choose shards: nobody can choose names that meet in one
 	shards   []shard
 	mask     uint64 // len(shards)-1
 	shared   shared
@@ -228,8 +228,8 @@ func (l *AdaptiveRateLimiter) SetCrawlDelay(domain string, d time.Duration) {
 // SetDemand tells how many URLs wait for the domain, which says what there is to gain by asking it faster. It is no
 // more than a hint: it makes no state, and not every strategy heeds it.
 func (l *AdaptiveRateLimiter) SetDemand(domain string, urls int) {
-	id := l.identify(Domain(domain))
-	s := l.shardOf(id).index.get(id)
+	domain = Domain(domain)
+	s := l.shardOf(domain).find(domain)
 	if s == nil {
 		return
 	}
@@ -292,9 +292,8 @@ func (l *AdaptiveRateLimiter) unlock(s *state) {
 // peek returns the domain's state; if it has none, one that the first Acquire would make, which nobody else sees. A
 // kept one may be evicted a moment later.
 func (l *AdaptiveRateLimiter) peek(domain string) (s *state, kept bool) {
-	id := l.identify(domain)
-	sh := l.shardOf(id)
-	if s = sh.index.get(id); s != nil {
+	sh := l.shardOf(domain)
+	if s = sh.find(domain); s != nil {
 		return s, true
 	}
 	sh.mu.RLock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -127,7 +128,7 @@ func (l *AdaptiveRateLimiter) Remember() iter.Seq[HostMemory] {
 		for i := range l.shards {
 			sh := &l.shards[i]
 			sh.mu.RLock() // both lists are made under one lock, so that no domain is in both
-			states, domains, tombs := sh.index.appendAll(nil), sh.tombs.Keys(), sh.tombs.Values()
+			states, domains, tombs := slices.Collect(maps.Values(sh.states)), sh.tombs.Keys(), sh.tombs.Values()
 			sh.mu.RUnlock()
 			for _, s := range states {
 				s.mu.Lock()
@@ -182,12 +183,11 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 	slices.SortStableFunc(fresh, latest)
 	fresh = fresh[:min(len(fresh), l.cfg.MaxTombstones)]
 	for _, m := range slices.Backward(fresh) { // the one unused for longest comes first, as it is to be forgotten first
-		id := l.identify(m.Domain)
-		sh := l.shardOf(id)
+		sh := l.shardOf(m.Domain)
 		sh.mu.Lock()
-		if l.owesMoreLocked(sh, id, &m, at) {
+		if l.owesMoreLocked(sh, &m, at) {
 			recalled++
-		} else if sh.index.get(id) == nil && !sh.tombs.Contains(m.Domain) && sh.tombs.Len() < sh.mostTombs {
+		} else if sh.states[m.Domain] == nil && !sh.tombs.Contains(m.Domain) && sh.tombs.Len() < sh.mostTombs {
 			sh.tombs.Add(m.Domain, at.tombstoneOf(&m))
 			recalled++
 		}
@@ -198,9 +198,9 @@ func (l *AdaptiveRateLimiter) Recall(hosts iter.Seq[HostMemory]) (recalled int) 
 
 // owesMoreLocked makes a domain that is known here obey the Retry-After of m, and returns true, if that ends later than
 // its own.
-func (l *AdaptiveRateLimiter) owesMoreLocked(sh *shard, id identity, m *HostMemory, at moment) bool {
+func (l *AdaptiveRateLimiter) owesMoreLocked(sh *shard, m *HostMemory, at moment) bool {
 	until := at.instant(m.RetryUntil)
-	if s := sh.index.get(id); s != nil {
+	if s := sh.states[m.Domain]; s != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if until <= s.owes.retryUntil {
@@ -238,10 +238,9 @@ func (at moment) tombstoneOf(m *HostMemory) tombstone {
 // longer. ok is false if the domain was not asked or is forgotten.
 func (l *AdaptiveRateLimiter) MemoryOf(domain string) (m HostMemory, gap time.Duration, ok bool) {
 	domain = Domain(domain)
-	id := l.identify(domain)
-	sh := l.shardOf(id)
+	sh := l.shardOf(domain)
 	sh.mu.RLock()
-	s := sh.index.get(id)
+	s := sh.states[domain]
 	t, known := sh.tombs.Peek(domain)
 	sh.mu.RUnlock()
 	if known {
@@ -280,11 +279,10 @@ func (l *AdaptiveRateLimiter) Adopt(m HostMemory) bool {
 		return false
 	}
 	t := at.tombstoneOf(&m)
-	id := l.identify(m.Domain)
-	sh := l.shardOf(id)
+	sh := l.shardOf(m.Domain)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if s := sh.index.get(id); s != nil {
+	if s := sh.states[m.Domain]; s != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.activeLocked() {

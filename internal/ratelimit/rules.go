@@ -251,7 +251,7 @@ func (l *AdaptiveRateLimiter) SetRules(r Rules) error {
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.RLock()
-		states := sh.index.appendAll(nil)
+		states := slices.Collect(maps.Values(sh.states))
 		sh.mu.RUnlock()
 		for _, s := range states {
 			l.applyRules(s)
@@ -328,12 +328,8 @@ func (l *AdaptiveRateLimiter) SetCeiling(domain string, rps float64) error {
 	}
 	set.ceilings = ceilings
 	l.rules.Store(&set)
-	id := l.identify(domain)
-	sh := l.shardOf(id)
-	sh.mu.RLock() // a state is made under this lock, with the rules of that time
-	s := sh.index.get(id)
-	sh.mu.RUnlock()
-	if s != nil {
+	// A state is made under the shard's lock, with the rules of that time.
+	if s := l.shardOf(domain).find(domain); s != nil {
 		l.applyRules(s)
 	}
 	return nil

@@ -5,19 +5,17 @@ import (
 	"hash/maphash"
 	"strings"
 	"sync"
-	"sync/atomic"
 
-	"github.com/cespare/xxhash/v2"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
-// shard holds the states of a part of the domains. Acquire and Feedback read its index without a lock.
+// shard holds the states of a part of the domains.
 type shard struct {
-	mu        sync.RWMutex // guards what follows
-	index     index        // of states; read without the lock
+	mu        sync.RWMutex // guards what follows; taken before the lock of a state
+	states    map[string]*state
 	tombs     *simplelru.LRU[string, tombstone]
 	cap       int // most states; exceeded only while all are active
 	mostTombs int
@@ -38,21 +36,30 @@ func (l *AdaptiveRateLimiter) makeShards() {
 	l.shards, l.mask = make([]shard, n), uint64(n-1)
 	for i := range l.shards {
 		sh := &l.shards[i]
+		sh.states = make(map[string]*state)
 		sh.cap = (l.cfg.MaxDomains + n - 1) / n
 		sh.mostTombs = max(1, l.cfg.MaxTombstones/n)
 		sh.tombs, _ = simplelru.NewLRU[string, tombstone](sh.mostTombs, nil) // fails only for a size below one
 	}
 }
 
-func (l *AdaptiveRateLimiter) shardOf(id identity) *shard { return &l.shards[id.check&l.mask] }
+func (l *AdaptiveRateLimiter) shardOf(domain string) *shard {
+	return &l.shards[maphash.String(l.seed, domain)&l.mask]
+}
+
+// find returns the state of a domain, or nil. The state may be evicted meanwhile: then state.dead is set.
+func (sh *shard) find(domain string) *state {
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	return sh.states[domain]
+}
 
 func (l *AdaptiveRateLimiter) lock(domain string) *state {
-	id := l.identify(domain)
-	sh := l.shardOf(id)
+	sh := l.shardOf(domain)
 	for {
-		s := sh.index.get(id)
+		s := sh.find(domain)
 		if s == nil {
-			s = l.create(sh, id, domain)
+			s = l.create(sh, domain)
 		}
 		s.mu.Lock()
 		if !s.dead {
@@ -62,10 +69,10 @@ func (l *AdaptiveRateLimiter) lock(domain string) *state {
 	}
 }
 
-func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *state {
+func (l *AdaptiveRateLimiter) create(sh *shard, domain string) *state {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if s := sh.index.get(id); s != nil {
+	if s := sh.states[domain]; s != nil {
 		return s
 	}
 	now := l.now()
@@ -73,7 +80,7 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 	t, _ := sh.tombs.Peek(domain)
 	sh.tombs.Remove(domain)
 	s := t.restore(l.rules.Load().rulesFor(domain), now) // under the lock, as SetRules visits each shard after it has changed the rules
-	s.check, s.domain = id.check, strings.Clone(domain)  // the caller's string may be part of a page
+	s.domain = strings.Clone(domain)                     // the caller's string may be part of a page
 	if s.rules.caps != nil {
 		s.rules.caps.pin()
 	}
@@ -84,14 +91,14 @@ func (l *AdaptiveRateLimiter) create(sh *shard, id identity, domain string) *sta
 			l.shared.mu.Unlock()
 		}
 	}
-	sh.index.put(id.tag, s)
+	sh.states[s.domain] = s
 	return s
 }
 
 // makeRoomLocked evicts idle states until there is room for one more, unless all are active.
 func (l *AdaptiveRateLimiter) makeRoomLocked(sh *shard, now clock.Instant) {
-	for sh.index.live >= sh.cap {
-		s := sh.index.longestUnused()
+	for len(sh.states) >= sh.cap {
+		s := sh.longestUnusedLocked()
 		if s == nil {
 			l.overCap.Add(1)
 			return
@@ -102,6 +109,31 @@ func (l *AdaptiveRateLimiter) makeRoomLocked(sh *shard, now clock.Instant) {
 		}
 		s.mu.Unlock()
 	}
+}
+
+// evictSample is how many idle states longestUnusedLocked compares.
+const evictSample = 16
+
+// longestUnusedLocked returns the state unused for longest among evictSample idle ones, which the order of the map
+// draws; nil while all are active.
+func (sh *shard) longestUnusedLocked() (oldest *state) {
+	var since clock.Instant
+	seen := 0
+	for _, s := range sh.states {
+		s.mu.Lock()
+		active, used := s.activeLocked(), s.lastActive
+		s.mu.Unlock()
+		if active {
+			continue
+		}
+		if oldest == nil || used < since {
+			oldest, since = s, used
+		}
+		if seen++; seen == evictSample {
+			break
+		}
+	}
+	return oldest
 }
 
 func (s *state) activeLocked() bool { return s.inFlight > 0 || s.line != nil }
@@ -118,7 +150,7 @@ func (l *AdaptiveRateLimiter) evictLocked(sh *shard, s *state, now clock.Instant
 		s.site, s.addr = nil, nil
 		l.shared.mu.Unlock()
 	}
-	sh.index.remove(l.identify(s.domain).tag, s)
+	delete(sh.states, s.domain)
 	sh.granted += uint64(s.granted)
 	l.evicted.Add(1)
 	if t, owes := s.tombstoneLocked(now); owes {
@@ -179,7 +211,7 @@ func (l *AdaptiveRateLimiter) sweep() {
 		sh := &l.shards[i]
 		sh.mu.Lock()
 		now := l.now()
-		for _, s := range sh.index.appendAll(nil) {
+		for _, s := range sh.states {
 			s.mu.Lock()
 			switch {
 			case s.activeLocked():
@@ -196,138 +228,6 @@ func (l *AdaptiveRateLimiter) sweep() {
 	for _, h := range l.rules.Load().hosts {
 		if h.rules.caps != nil {
 			h.rules.caps.sweep()
-		}
-	}
-}
-
-// identity stands for a domain's name in an index: two 64-bit hashes. The tag is keyed by a secret, so that nobody can
-// choose names that collide; among a million names two collide by chance with a probability of about 1e-27.
-type identity struct{ tag, check uint64 }
-
-// The tag has its low bit set, since zero marks an empty slot.
-func (l *AdaptiveRateLimiter) identify(domain string) identity {
-	return identity{maphash.String(l.seed, domain) | 1, xxhash.Sum64String(domain)}
-}
-
-// index finds a shard's states without a lock, in two reads. Only holders of the shard's write lock change it.
-type index struct {
-	table atomic.Pointer[table]
-	used  int    // slots whose tag is set, also of removed states
-	live  int    // states
-	hand  uint64 // the slot that longestUnused looked at last
-}
-
-// evictSample is how many idle states longestUnused compares.
-const evictSample = 16
-
-// table is an open-addressing hash table of 2^n slots. A tag, once set, stays, so that a concurrent search ends; the tags
-// of removed states go when the table is copied.
-type table []slot
-
-type slot struct {
-	tag   atomic.Uint64
-	state atomic.Pointer[state] // nil if removed
-}
-
-func (t table) first(tag uint64) uint64 { return tag >> 1 & uint64(len(t)-1) }
-
-func (t table) next(i uint64) uint64 { return (i + 1) & uint64(len(t)-1) }
-
-// get finds a state without a lock; nil if there is none. The state may be evicted meanwhile: then state.dead is set.
-func (x *index) get(id identity) *state {
-	p := x.table.Load()
-	if p == nil {
-		return nil
-	}
-	t := *p
-	for i := t.first(id.tag); ; i = t.next(i) {
-		switch sl := &t[i]; sl.tag.Load() {
-		case 0:
-			return nil
-		case id.tag:
-			if s := sl.state.Load(); s != nil && s.check == id.check {
-				return s
-			}
-		}
-	}
-}
-
-func (x *index) appendAll(list []*state) []*state {
-	if p := x.table.Load(); p != nil {
-		for i := range *p {
-			if s := (*p)[i].state.Load(); s != nil {
-				list = append(list, s)
-			}
-		}
-	}
-	return list
-}
-
-// longestUnused is the state unused for longest among evictSample idle ones; nil while all are active.
-func (x *index) longestUnused() (oldest *state) {
-	var since clock.Instant
-	t, seen := *x.table.Load(), 0
-	for range t {
-		x.hand = t.next(x.hand)
-		s := t[x.hand].state.Load()
-		if s == nil {
-			continue
-		}
-		s.mu.Lock()
-		active, used := s.activeLocked(), s.lastActive
-		s.mu.Unlock()
-		if active {
-			continue
-		}
-		if oldest == nil || used < since {
-			oldest, since = s, used
-		}
-		if seen++; seen == evictSample {
-			break
-		}
-	}
-	return oldest
-}
-
-func (x *index) put(tag uint64, s *state) {
-	p := x.table.Load()
-	if p == nil || 4*(x.used+1) > 3*len(*p) {
-		size := 16
-		for size < 2*(x.live+1) {
-			size *= 2
-		}
-		t := make(table, size)
-		if p != nil {
-			for i := range *p {
-				if s := (*p)[i].state.Load(); s != nil {
-					t.put((*p)[i].tag.Load(), s)
-				}
-			}
-		}
-		p, x.used = &t, x.live
-		x.table.Store(p)
-	}
-	p.put(tag, s)
-	x.used++
-	x.live++
-}
-
-func (t table) put(tag uint64, s *state) {
-	i := t.first(tag)
-	for t[i].tag.Load() != 0 {
-		i = t.next(i)
-	}
-	// The state is stored before its tag: a reader that sees the tag must find the state.
-	t[i].state.Store(s)
-	t[i].tag.Store(tag)
-}
-
-func (x *index) remove(tag uint64, s *state) {
-	t := *x.table.Load()
-	for i := t.first(tag); t[i].tag.Load() != 0; i = t.next(i) {
-		if t[i].state.CompareAndSwap(s, nil) {
-			x.live--
-			return
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
@@ -216,37 +215,9 @@ func TestEvictionRacesWithUse(t *testing.T) {
 	require.NotZero(t, s.Evicted)
 }
 
-// The index is a set of states by identity, whatever was put in and taken out, also when tags collide.
-func TestIndexIsASet(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var x index
-		model := map[identity]*state{}
-		for range rapid.IntRange(0, 200).Draw(t, "steps") {
-			// Few tags and few slots: collisions of both kinds.
-			id := identity{uint64(rapid.IntRange(0, 7).Draw(t, "tag"))<<1 | 1, uint64(rapid.IntRange(0, 9).Draw(t, "check"))}
-			if s := model[id]; s != nil {
-				x.remove(id.tag, s)
-				delete(model, id)
-			} else {
-				model[id] = &state{check: id.check}
-				x.put(id.tag, model[id])
-			}
-			for tag := range uint64(8) {
-				for check := range uint64(10) {
-					id := identity{tag<<1 | 1, check}
-					require.EqualValues(t, model[id], x.get(id))
-				}
-			}
-			if x.live != len(model) {
-				t.Fatalf("live = %d, want %d", x.live, len(model))
-			}
-		}
-	})
-}
-
 // Whatever comes at once (grants, answers, evictions, sweeps, new rules, looks, hosts that
-// come from elsewhere), the index has the states that there are, and none that is dead.
-func TestIndexBesideUse(t *testing.T) {
+// come from elsewhere), a shard has the states that there are, and none that is dead.
+func TestShardBesideUse(t *testing.T) {
 	c := DefaultConfig()
 	c.Shards, c.MaxDomains, c.MaxTombstones, c.DomainStateTTL = 1, 8, 8, time.Millisecond
 	c.MaxRPS, c.InitialRPS, c.IPRPS, c.SiteRPS, c.GlobalRPS = 1000, 1000, 1e5, 1e5, 1e5
@@ -305,14 +276,12 @@ func TestIndexBesideUse(t *testing.T) {
 	close(done)
 	others.Wait()
 	sh := &l.shards[0]
-	list := sh.index.appendAll(nil)
-	require.Len(t, list, sh.index.live)
-	for _, s := range list {
+	require.NotEmpty(t, sh.states)
+	for domain, s := range sh.states {
 		require.False(t, s.dead)
-		require.Same(t, s, sh.index.get(l.identify(s.domain)))
+		require.Equal(t, domain, s.domain)
 	}
 	l.cfg.DomainStateTTL = 0
 	l.sweep()
-	require.Zero(t, sh.index.live)
-	require.Empty(t, sh.index.appendAll(nil))
+	require.Empty(t, sh.states)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -95,7 +96,7 @@ func (l *AdaptiveRateLimiter) Snapshot() LimiterSnapshot {
 // nothing is counted twice. It returns the list, so that its memory can be used again.
 func (l *AdaptiveRateLimiter) addShard(snap *LimiterSnapshot, last *lastUsed, sh *shard, room []*state) []*state {
 	sh.mu.RLock()
-	states := sh.index.appendAll(room[:0])
+	states := slices.AppendSeq(room[:0], maps.Values(sh.states))
 	snap.Requests += sh.granted
 	snap.Tombstones += sh.tombs.Len()
 	sh.mu.RUnlock()

@@ -21,7 +21,6 @@ import (
 type state struct {
 	// The fields that Acquire reads come first, in three cache lines: in a wide crawl a domain is rarely in the cache.
 	rules *rules // guarded by mu: SetRules replaces it
-	check uint64 // of the domain's identity; like domain it never changes
 
 	mu         sync.Mutex // guards what follows
 	dead       bool       // evicted: look the domain up again
@@ -39,7 +38,7 @@ type state struct {
 	site, addr *group // the groups of which it is a member; nil for none
 	strategy   control.Strategy
 
-	domain  string
+	domain  string // never changes
 	window  estimate.Window
 	tail    estimate.Quantile       // latencies of the last answers
 	journal *journal[control.Event] // nil before the first event
