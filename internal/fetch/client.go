@@ -20,7 +20,6 @@ type Client struct {
 	routes    *routes
 	template  *http.Request // copied for every request that net/http, a policy or a hook gets
 	transport transport
-	short     bool              // transport needs no *url.URL
 	hooked    bool              // OnRequest or OnResponse is set
 	chain     http.RoundTripper // policies around sender; nil if there are none
 	repeating http.RoundTripper // policies for requests with an Again
@@ -57,9 +56,6 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c.hooked = cfg.OnRequest != nil || cfg.OnResponse != nil
-	if _, c.short = c.transport.(own); c.hooked {
-		c.short = false
-	}
 	if cfg.Chain != nil {
 		c.chain = cfg.Chain(sender{c})
 	}
@@ -82,7 +78,11 @@ func (c *Client) Close() {
 // occurred in the body, the Response is returned with it and has what had arrived. When ctx ends, the request ends at
 // once, with class canceled, or timeout after a deadline.
 func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
-	to, err := c.target(&req)
+	var to target
+	u, err := parseURL(req.URL)
+	if err == nil {
+		to, err = targetOf(u)
+	}
 	if err != nil {
 		return nil, newError(OpRequest, req.URL, err)
 	}
@@ -113,20 +113,6 @@ func (c *Client) Settle(ctx context.Context, host string, port uint16, secure bo
 	if at, err := d.resolver.Lookup(ctx, host, port); err == nil && !at.Static {
 		d.cfg.Openings.Decide(host, at.Addrs)
 	}
-}
-
-// target parses the URL, on a fast path if neither policies nor hooks need a *url.URL.
-func (c *Client) target(req *Request) (target, error) {
-	if c.short && c.policies(req) == nil {
-		if t, ok := plain(req.URL); ok {
-			return t, nil
-		}
-	}
-	u, err := parseURL(req.URL)
-	if err != nil {
-		return target{}, err
-	}
-	return targetOf(u)
 }
 
 func (c *Client) policies(req *Request) http.RoundTripper {

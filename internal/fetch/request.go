@@ -204,8 +204,8 @@ type target struct {
 	host string        // with the port, as in the URL
 	uri  string        // path and query, or the absolute form
 	user *url.Userinfo // nil means none
-	url  *url.URL      // nil if nothing needs it
-	via  *url.URL      // the proxy that gets the whole URL; nil means none
+	url  *url.URL
+	via  *url.URL // the proxy that gets the whole URL; nil means none
 }
 
 func authorityOf(host string, secure bool) string {
@@ -243,42 +243,6 @@ func targetOf(u *url.URL) (target, error) {
 		return target{}, errBadURL
 	}
 	return target{tls: u.Scheme == "https", host: host, uri: u.RequestURI(), user: u.User, url: u}, nil
-}
-
-// plain parses an ordinary URL without making a *url.URL: a host by name or IPv4 address, and a path that is sent as it
-// is. It reports whether the URL is of that form.
-func plain(raw string) (t target, ok bool) {
-	rest, ok := strings.CutPrefix(raw, "http://")
-	if !ok {
-		if rest, t.tls = strings.CutPrefix(raw, "https://"); !t.tls {
-			return t, false
-		}
-	}
-	n := plainHost(rest)
-	if n == 0 || n == len(rest) || rest[n] != '/' || strings.HasPrefix(rest[n:], "//") {
-		return t, false
-	}
-	t.host = rest[:n]
-	t.uri, _, _ = strings.Cut(rest[n:], "#")
-	return t, printable(t.uri)
-}
-
-// plainHost returns the length of the name and port that s begins with, or zero.
-func plainHost(s string) int {
-	i := 0
-	for i < len(s) && (s[i] == '.' || s[i] == '-' || '0' <= s[i] && s[i] <= '9' || 'a' <= s[i] && s[i] <= 'z') {
-		i++
-	}
-	if i == 0 || i == len(s) || s[i] != ':' {
-		return i
-	}
-	colon := i
-	for i++; i < len(s) && '0' <= s[i] && s[i] <= '9'; i++ {
-	}
-	if i == colon+1 {
-		return 0
-	}
-	return i
 }
 
 // parseURL parses raw such that path and query are sent unchanged. Where net/url would refuse or rewrite a path that
