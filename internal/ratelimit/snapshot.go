@@ -2,9 +2,7 @@ package ratelimit
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -283,18 +281,6 @@ func (snap LimiterSnapshot) LogValue() slog.Value {
 		slog.Int("domains", snap.Domains), slog.Int("open", snap.Open), slog.Int("half_open", snap.HalfOpen),
 		slog.Int("in_flight", snap.InFlight), slog.Int("waiting", snap.Waiting),
 	)
-}
-
-// Snapshots yields a snapshot every interval, on the limiter's clock, until ctx ends or the loop over it does. The
-// first comes after one interval, which is at least a millisecond: less would do nothing but snapshots.
-func (l *AdaptiveRateLimiter) Snapshots(ctx context.Context, interval time.Duration) iter.Seq[LimiterSnapshot] {
-	return func(yield func(LimiterSnapshot) bool) {
-		for clock.Sleep(ctx, l.cfg.Clock, max(interval, time.Millisecond)) == nil {
-			if !yield(l.Snapshot()) {
-				return
-			}
-		}
-	}
 }
 
 // Brief is what a table of domains shows of one.

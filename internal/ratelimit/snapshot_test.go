@@ -2,13 +2,11 @@ package ratelimit
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -91,23 +89,6 @@ func TestSnapshotLogs(t *testing.T) {
 	slog.New(slog.NewTextHandler(&out, nil)).Info("limiter", "state", r.Snapshot())
 	require.Contains(t, out.String(), "state.requests=1 state.throttled=0")
 	require.False(t, strings.Contains(out.String(), host), "domains are not logged")
-}
-
-func TestSnapshotsStream(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := mustNew(t, simplest())
-		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
-		defer cancel()
-		begin, n := time.Now(), 0
-		for range l.Snapshots(ctx, 10*time.Second) {
-			n++
-			require.Equal(t, time.Duration(n)*10*time.Second, time.Since(begin))
-		}
-		require.Equal(t, 3, n)
-		for range l.Snapshots(t.Context(), time.Second) {
-			break
-		}
-	})
 }
 
 // A plan that has run out is made anew before it is told, or the rate would be that of a
