@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
@@ -34,6 +35,26 @@ func verb(name string) *cobra.Command {
 		Use: use, Short: short, Long: strings.TrimSpace(long), Example: strings.TrimRight(examples, "\n"),
 		Args: flags.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 	}
+}
+
+// visitFlags adds the flags about how a site is visited to a command that takes URLs and has its own flags already. Its
+// help does not list them.
+func visitFlags(cmd *cobra.Command) *flags.Settings {
+	settings := flags.Add(cmd, func(f config.Flag) bool {
+		switch flags.GroupOfSetting(f.Path) {
+		case flags.GroupSeeds:
+			return f.Path != "seeds.file" && f.Path != "duplicates.find" && f.Path != "scope.resources"
+		case flags.GroupPolite, flags.GroupFetch, flags.GroupAccess, flags.GroupMessages:
+			return true
+		}
+		return false
+	})
+	cmd.Flags().StringVar(&settings.File, "config", "", "read settings from this YAML or JSON `file`; flags are stronger")
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		f.Hidden = f.Hidden || flags.GroupOf(f) != flags.GroupOwn || f.Name == "config"
+	})
+	cmd.Args, cmd.ValidArgsFunction = cobra.ArbitraryArgs, nil
+	return settings
 }
 
 // configCommand returns the command that shows the settings and where each comes from. It loads them exactly as a crawl

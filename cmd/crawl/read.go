@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
@@ -20,10 +19,7 @@ func readCommand(s cli.Streams) *cobra.Command {
 	f.BoolVar(&cfg.JSON, "json", false, "print JSON, a line for each page: url, title, byline, published, lang, markdown")
 	f.BoolVar(&cfg.Plain, "main-text", false, "print plain text, without the marks of Markdown")
 	f.IntVar(&cfg.Tokens, "chunk", 0, "print chunks of at most this many `tokens`, a JSON line each")
-	settings := flags.Add(cmd, auditTakes)
-	f.StringVar(&settings.File, "config", "", "read settings from this YAML or JSON `file`; flags are stronger")
-	f.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || flags.GroupOf(f) != flags.GroupOwn || f.Name == "config" })
-	cmd.Args, cmd.ValidArgsFunction = cobra.ArbitraryArgs, nil
+	settings := visitFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return cli.Usagef("read needs a URL, such as crawl read https://example.com/")

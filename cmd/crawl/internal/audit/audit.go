@@ -11,6 +11,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,6 +49,7 @@ type Config struct {
 	External bool
 	Against  string // an older audit: its directory or its file
 	Skip     []string
+	Only     []string // nil means all
 	FailOn   []string
 	JSON     bool // write JSON to Out instead of text
 	Quiet    bool
@@ -58,10 +60,10 @@ type Config struct {
 }
 
 const (
-	stateDir  = "state"       // in Dir
-	jsonFile  = "audit.json"  // in Dir
-	factsName = "facts.jsonl" // in stateDir
-	seedsName = "seeds"       // in stateDir: the seeds, one on a line
+	stateDir  = "state"          // in Dir
+	jsonFile  = "audit.json"     // in Dir
+	factsName = "facts.jsonl.gz" // in stateDir
+	seedsName = "seeds"          // in stateDir: the seeds, one on a line
 
 	// Labels of requests besides those of the site, and the metadata that counts redirects.
 	labelOutside = "audit-outside"
@@ -93,6 +95,9 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	if err := a.crawl(ctx); err != nil {
+		if a.Dir != "" && slices.Contains([]int{cli.CodeNothing, cli.CodeBlocked}, cli.CodeOf(err)) {
+			err = cmp.Or(a.file(report.JUnit, &report.Report{Failed: cli.Message(err)}), err)
+		}
 		return err
 	}
 	result, err := a.judge()
@@ -110,7 +115,7 @@ func Run(ctx context.Context, cfg Config) error {
 	case a.interrupted:
 		return &cli.Error{Code: cli.CodeInterrupted}
 	case result.Failing > 0:
-		return &cli.Error{Code: cli.CodeFindings, Err: fmt.Errorf("the audit fails: %s of --fail-on %s", cli.Plural(result.Failing, "finding"), strings.Join(a.FailOn, ","))}
+		return &cli.Error{Code: cli.CodeFindings, Err: fmt.Errorf("the audit fails: %s (%s; set by --fail-on)", cli.Plural(result.Failing, "finding"), strings.Join(a.FailOn, ","))}
 	}
 	return nil
 }
@@ -132,12 +137,13 @@ type audit struct {
 
 // prepare checks the arguments and creates the directories.
 func (a *audit) prepare() (err error) {
-	if a.skip, err = report.Selector(a.Skip, false); err != nil {
-		return cli.Usagef("--skip: %w", err)
+	skip, bad1 := report.Selector("--skip", a.Skip)
+	only, bad2 := report.Selector("--only", a.Only)
+	a.failOn, err = report.Selector("--fail-on", a.FailOn)
+	if err = cmp.Or(bad1, bad2, err); err != nil {
+		return err
 	}
-	if a.failOn, err = report.Selector(a.FailOn, true); err != nil {
-		return cli.Usagef("--fail-on: %w", err)
-	}
+	a.skip = func(f *rules.Finding) bool { return skip(f) || a.Only != nil && !only(f) }
 	if slices.Contains(a.FailOn, "new") && a.Against == "" {
 		return cli.Usagef("--fail-on new: without an older audit all findings are new; give --against DIR, or leave it out for the first audit")
 	}
@@ -160,10 +166,7 @@ func (a *audit) prepare() (err error) {
 			return cli.Write("--output", err)
 		}
 	}
-	if err = os.MkdirAll(a.Dir, 0o777); err == nil { // the umask of the user takes bits away
-		err = os.MkdirAll(a.work, 0o700)
-	}
-	if err != nil {
+	if err = cmp.Or(os.MkdirAll(a.Dir, 0o777), os.MkdirAll(a.work, 0o700)); err != nil { // the umask of the user takes bits away
 		return cli.Open("--output", err)
 	}
 	return nil
@@ -186,7 +189,10 @@ func (a *audit) older() (*report.Report, error) {
 		path = filepath.Join(path, jsonFile)
 	}
 	old, err := report.Read(path)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, cli.IOf("--against %s: there is no audit: leave --against out the first time, and keep what -o writes for the next", a.Against)
+	case err != nil:
 		return nil, cli.IOf("--against %s: %w", a.Against, err)
 	}
 	return old, nil
@@ -305,7 +311,7 @@ func (a *audit) handle(_ context.Context, p *crawl.Page) error {
 		p.Follow(origin+"/robots.txt", crawl.WithLabel(labelRobots), crawl.WithoutScope(), crawl.WithAgain("audit"))
 	}
 	if f.To != "" {
-		f.Links = append(f.Links, facts.Link(a.kindOf(p, origin, f.To, facts.Anchor), "", f.To, ""))
+		f.Links = append(f.Links, facts.Link(a.kindOf(p, origin, f.To, facts.Anchor), f.To, ""))
 	}
 	return p.Emit(f)
 }
@@ -339,7 +345,7 @@ func (a *audit) kindOf(p *crawl.Page, origin, url string, kind facts.Kind) facts
 }
 
 // outside handles the response of a link's target out of scope. It repeats a HEAD request as GET if the response may
-// differ.
+// differ, since many servers do not support HEAD.
 func outside(p *crawl.Page) error {
 	f := facts.New(p)
 	f.Kind, f.Referrer, f.At = facts.Outside, "", p.FetchedAt.Unix()
@@ -348,15 +354,10 @@ func outside(p *crawl.Page) error {
 	switch {
 	case f.To != "" && hops < maxHops:
 		p.Follow(f.To, append(again, crawl.WithMethod(http.MethodHead))...)
-	case p.Method == http.MethodHead && refusesHead(f):
+	case p.Method == http.MethodHead && (f.Status >= 400 && f.Status != http.StatusTooManyRequests || slices.Contains([]string{"protocol", "decode", "truncated", "timeout"}, f.Class)):
 		p.Follow(f.URL, again...)
 	}
 	return p.Emit(f)
-}
-
-// refusesHead reports whether GET may get another response than HEAD did. Many servers do not support HEAD.
-func refusesHead(f *facts.Page) bool {
-	return slices.Contains([]string{"protocol", "decode", "truncated", "timeout"}, f.Class) || f.Status >= 400 && f.Status != http.StatusTooManyRequests
 }
 
 // factsFile is the sink of facts. For a record that no handler saw, such as that of a URL disallowed by robots.txt, it
@@ -403,14 +404,23 @@ func (a *audit) judge() (*report.Report, error) {
 	return report.New(site, a.began, a.partial, a.skip), nil
 }
 
+// file writes one form of the report into the directory.
+func (a *audit) file(form report.Form, r *report.Report) error {
+	err := atomicfile.Replace(filepath.Join(a.Dir, form.Name), 0o666, func(w io.Writer) error { return form.Write(r, w) })
+	if err != nil {
+		return cli.Write("--output", err)
+	}
+	return nil
+}
+
 // write writes all forms of the report into the directory, last the one that marks the audit as done, and one form to
 // Out.
 func (a *audit) write(r *report.Report) error {
 	r.Dir = a.Dir
 	if a.Dir != "" {
 		for _, form := range report.Forms {
-			if err := atomicfile.Replace(filepath.Join(a.Dir, form.Name), 0o666, func(w io.Writer) error { return form.Write(r, w) }); err != nil {
-				return cli.Write("--output", err)
+			if err := a.file(form, r); err != nil {
+				return err
 			}
 		}
 	}

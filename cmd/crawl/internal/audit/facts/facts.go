@@ -2,18 +2,14 @@
 // It keeps nothing of the body.
 //
 // [Read], [ReadMap] and [ReadRobots] make a [Page] of what the crawl has fetched. Links are texts that begin with their
-// [Kind], without the origin if it is that of the page. Long lists are compressed, since a sitemap may have 50,000
-// URLs.
+// [Kind]. The file is compressed, since a sitemap may have 50,000 URLs.
 package facts
 
 import (
 	"bytes"
-	"compress/flate"
 	"context"
-	"encoding/json"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -50,7 +46,7 @@ type Page struct {
 
 	HTML *HTML `json:"html,omitempty"`
 	// Links are those of a page, or the URLs that a sitemap lists; see [Link].
-	Links Strings `json:"links,omitempty"`
+	Links []string `json:"links,omitempty"`
 	// Problems of a sitemap or robots.txt, in words.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -63,7 +59,7 @@ type HTML struct {
 	Languages                      []Ref    `json:",omitempty"` // hreflang
 	NoIndex                        bool     `json:",omitempty"`
 	Refresh                        string   `json:",omitempty"` // the target of a meta refresh
-	IDs                            Hashes   `json:",omitempty"` // what a fragment can name
+	IDs                            []uint32 `json:",omitempty"` // hashes of what a fragment can name
 	Words                          int      `json:",omitempty"` // of text outside of navigation and footers
 	Empty                          bool     `json:",omitempty"` // neither text nor media
 	Sim                            uint64   `json:",omitempty"` // SimHash of the main text
@@ -126,11 +122,8 @@ const (
 	Translated      Kind = 't' // of a sitemap that lists other languages of the URL
 )
 
-// Link encodes a link as text: its kind, its URL without origin if the URL has that origin, and its fragment.
-func Link(kind Kind, origin, url, fragment string) string {
-	if rest, same := strings.CutPrefix(url, origin); same && strings.HasPrefix(rest, "/") {
-		url = rest
-	}
+// Link encodes a link as text: its kind, its URL and its fragment.
+func Link(kind Kind, url, fragment string) string {
 	if fragment != "" {
 		url += "#" + fragment
 	}
@@ -138,16 +131,12 @@ func Link(kind Kind, origin, url, fragment string) string {
 }
 
 // ParseLink decodes what Link has encoded. It accepts any text.
-func ParseLink(text, origin string) (kind Kind, url, fragment string) {
+func ParseLink(text string) (kind Kind, url, fragment string) {
 	if text == "" {
 		return 0, "", ""
 	}
-	kind = Kind(text[0])
 	url, fragment, _ = strings.Cut(text[1:], "#")
-	if strings.HasPrefix(url, "/") {
-		url = origin + url
-	}
-	return kind, url, fragment
+	return Kind(text[0]), url, fragment
 }
 
 var origin = regexp.MustCompile(`^https?://[^/?]*`)
@@ -176,60 +165,8 @@ func Each(path, with string, take func(*Page)) error {
 	})
 }
 
-// Strings is a list that is compressed in JSON if it is long.
-type Strings []string
+// Hash keeps 32 bits of an ID: one in four billion is mistaken for another.
+func Hash(id string) uint32 { return crc32.ChecksumIEEE([]byte(id)) }
 
-// longList is the size in bytes from which compression is worth it.
-const longList = 2 << 10
-
-// maxList bounds a compressed list that is read, in bytes.
-const maxList = 64 << 20
-
-// MarshalJSON returns an array, or for a long list a string: base64 of deflated lines.
-func (s Strings) MarshalJSON() ([]byte, error) {
-	text := strings.Join(s, "\n")
-	if len(text) < longList {
-		return json.Marshal([]string(s))
-	}
-	var b bytes.Buffer
-	w, _ := flate.NewWriter(&b, flate.BestSpeed) // the level is valid
-	_, _ = io.WriteString(w, text)               // a Buffer never fails
-	_ = w.Close()
-	return json.Marshal(b.Bytes())
-}
-
-// UnmarshalJSON decodes both forms.
-func (s *Strings) UnmarshalJSON(data []byte) error {
-	if len(data) == 0 || data[0] != '"' {
-		return json.Unmarshal(data, (*[]string)(s))
-	}
-	var packed []byte
-	if err := json.Unmarshal(data, &packed); err != nil {
-		return err
-	}
-	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxList))
-	if err != nil {
-		return err
-	}
-	*s = strings.Split(string(text), "\n")
-	return nil
-}
-
-// Hashes is a set of texts that keeps 32 bits of each: one text in four billion is mistaken for another.
-type Hashes []uint32
-
-// HashesOf returns the set of texts.
-func HashesOf(texts []string) Hashes {
-	h := make(Hashes, len(texts))
-	for i, text := range texts {
-		h[i] = crc32.ChecksumIEEE([]byte(text))
-	}
-	slices.Sort(h)
-	return slices.Compact(h)
-}
-
-// Has reports whether a text is in the set.
-func (h Hashes) Has(text string) bool {
-	_, found := slices.BinarySearch(h, crc32.ChecksumIEEE([]byte(text)))
-	return found
-}
+// HasID reports whether the page has what a fragment names.
+func (h *HTML) HasID(fragment string) bool { return slices.Contains(h.IDs, Hash(fragment)) }

@@ -76,7 +76,7 @@ func ReadMap(p *crawl.Page) *Page {
 	sum := sitemap.Read(sitemap.Document{Body: p.Body, Base: canonical.Restore(f.URL), Charset: p.Charset, Truncated: p.Truncated, List: true}, func(e sitemap.Entry) bool {
 		switch e.Rel {
 		case sitemap.Page:
-			f.Links = append(f.Links, Link(Anchor, Origin(f.URL), e.URL.String(), ""))
+			f.Links = append(f.Links, Link(Anchor, e.URL.String(), ""))
 		case sitemap.Alternate:
 			if n := len(f.Links); n > 0 {
 				f.Links[n-1] = string(Translated) + f.Links[n-1][1:]
@@ -108,7 +108,6 @@ type reading struct {
 	secure bool // by https, so that a browser refuses resources by http
 	judge  func(url string, kind Kind) Kind
 	links  map[string]bool
-	ids    []string
 
 	named, nameless string // the last link with text, and one without that is still to be noted
 
@@ -145,7 +144,7 @@ func (r *reading) link(to, fragment string, kind Kind) {
 	if to == "" || len(r.Links) >= maxAnchors || fragment == "" && r.links[to] {
 		return
 	}
-	text := Link(r.judge(to, kind), r.base.Origin(), to, fragment)
+	text := Link(r.judge(to, kind), to, fragment)
 	if r.links[to] = true; !r.links[text] {
 		r.links[text] = true
 		r.Links = append(r.Links, text)
@@ -178,7 +177,6 @@ func (r *reading) policy(text string) {
 // finish notes what follows from the header and the whole page.
 func (r *reading) finish() {
 	r.bare("")
-	r.IDs = HashesOf(r.ids)
 	both, h := slices.Concat(r.robots, r.robotsHeader), r.page.Header
 	if r.NoIndex = slices.Contains(both, "noindex") || slices.Contains(both, "none"); r.NoIndex && (slices.Contains(both, "index") || slices.Contains(both, "all")) {
 		r.note("robots-conflict", fmt.Sprintf("meta: %s; header: %s", strings.Join(r.robots, ", "), strings.Join(r.robotsHeader, ", ")))
@@ -210,12 +208,17 @@ func text(list []string, s string) []string {
 	return append(list, clip(s))
 }
 
+// id adds what a fragment can name, if there is room.
+func (r *reading) id(id string) {
+	if id != "" && len(r.IDs) < maxAnchors {
+		r.IDs = append(r.IDs, Hash(id))
+	}
+}
+
 // element reads an element. part is "head" or "body", as the parser has divided them.
 func (r *reading) element(e crawl.Element, part string) {
-	if id := e.Attr("id"); id != "" && len(r.ids) < maxAnchors {
-		r.ids = append(r.ids, id)
-	}
-	switch name := e.Name(); name {
+	r.id(e.Attr("id"))
+	switch e.Name() {
 	case "title":
 		if part == "head" {
 			r.Titles = text(r.Titles, e.Text())
@@ -247,13 +250,9 @@ func (r *reading) element(e crawl.Element, part string) {
 			r.jsonld(e)
 		}
 		r.resource(e, "src", true)
-	case "input":
-		if strings.EqualFold(e.Attr("type"), "image") {
-			r.resource(e, "src", true)
-		}
 	case "object":
 		r.resource(e, "data", true)
-	case "img", "iframe", "audio", "video", "source", "embed", "track":
+	case "img", "input", "iframe", "audio", "video", "source", "embed", "track":
 		r.resource(e, "src", true)
 		r.resource(e, "poster", true)
 		for set := []byte(e.Attr("srcset")); len(set) > 0; {
@@ -345,9 +344,7 @@ var Absolute = regexp.MustCompile(`(?i)^https?://`)
 
 // anchor adds a link that a reader can click.
 func (r *reading) anchor(e crawl.Element) {
-	if name := e.Attr("name"); name != "" && len(r.ids) < maxAnchors {
-		r.ids = append(r.ids, name)
-	}
+	r.id(e.Attr("name"))
 	href, to := strings.TrimSpace(e.Attr("href")), e.URL("href")
 	if href == "" {
 		return

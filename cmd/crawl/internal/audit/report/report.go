@@ -43,7 +43,8 @@ type Report struct {
 	Findings []rules.Finding `json:"findings"`
 	Fixed    []rules.Finding `json:"fixed,omitempty"`
 
-	Dir string `json:"-"` // of the files of the report; empty means that there are none
+	Dir    string `json:"-"` // of the files of the report; empty means that there are none
+	Failed string `json:"-"` // why there is nothing else, since nothing was visited
 }
 
 // version is the version of the JSON.
@@ -141,11 +142,14 @@ func Read(path string) (*Report, error) {
 }
 
 // Selector parses the values of a flag, and returns whether one of them selects a finding. Each is a rule, RULE=REGEXP
-// for URLs, or a severity, which includes more severe ones. If words is true, the words none and new are allowed too;
-// with new no finding is selected that the older audit has. The word new alone means new errors.
-func Selector(list []string, words bool) (func(*rules.Finding) bool, error) {
+// for URLs, or a severity, which includes more severe ones, in --skip less severe ones. --fail-on has the words none and
+// new too; with new no finding is selected that the older audit has. The word new alone means new errors.
+func Selector(flag string, list []string) (func(*rules.Finding) bool, error) {
 	var all []func(*rules.Finding) bool
-	known, fresh := rules.IDs(), false
+	known, fresh := make([]string, len(rules.Table)), false
+	for i := range rules.Table {
+		known[i] = rules.Table[i].ID
+	}
 	if slices.Equal(list, []string{"new"}) {
 		list = []string{"new", string(rules.Error)}
 	}
@@ -155,14 +159,15 @@ func Selector(list []string, words bool) (func(*rules.Finding) bool, error) {
 		least := slices.Index(rules.Severities, rules.Severity(word))
 		switch {
 		case err != nil:
-			return nil, err
-		case words && (word == "none" || word == "new"):
+			return nil, cli.Usagef("%s: %w", flag, err)
+		case flag == "--fail-on" && (word == "none" || word == "new"):
 			fresh = fresh || word == "new"
 		case least < 0 && !slices.Contains(known, name):
-			return nil, fmt.Errorf("%q is neither a rule nor a severity%s; --list-rules has all", name, cli.Meant(spelling.Nearest(name, known)))
+			return nil, cli.Usagef("%s: %q is neither a rule nor a severity%s; --list-rules has all", flag, name, cli.Meant(spelling.Nearest(name, known)))
 		default:
 			all = append(all, func(f *rules.Finding) bool {
-				return f.Rule == name && url.MatchString(f.URL) || slices.Index(rules.Severities, f.Severity) <= least
+				is := slices.Index(rules.Severities, f.Severity)
+				return f.Rule == name && url.MatchString(f.URL) || least >= 0 && (is == least || (is < least) == (flag != "--skip"))
 			})
 		}
 	}
@@ -182,9 +187,12 @@ type Form struct {
 var Forms = []Form{
 	{"report.html", func(r *Report, w io.Writer) error { return page().Execute(w, r) }},
 	{"findings.csv", WriteCSV},
-	{"junit.xml", func(r *Report, w io.Writer) error { return texts().ExecuteTemplate(w, "junit.xml", r) }},
+	JUnit,
 	{"audit.json", WriteJSON},
 }
+
+// JUnit is the file for CI. It is written too if the crawl failed, so that there is something to show.
+var JUnit = Form{"junit.xml", func(r *Report, w io.Writer) error { return texts().ExecuteTemplate(w, "junit.xml", r) }}
 
 // WriteJSON writes the whole report.
 func WriteJSON(r *Report, w io.Writer) error { return cli.WriteJSON(w, r) }
@@ -250,17 +258,14 @@ func (r *Report) By(what string) (list []Group) {
 // WriteText writes a summary for a terminal.
 func WriteText(r *Report, w io.Writer) error { return texts().ExecuteTemplate(w, "report.txt", r) }
 
-// Lines returns the findings as text, at most most of them, each line with an indent.
-func (c Count) Lines(most int, indent string) (string, error) {
+// Lines returns the findings as text, each line with an indent: the first most of them, and where the rest is.
+func (c Count) Lines(most int, indent, rest string) (string, error) {
 	var b strings.Builder
-	err := texts().ExecuteTemplate(&b, "lines", map[string]any{"Found": c.Found, "Most": most, "Indent": indent})
+	err := texts().ExecuteTemplate(&b, "lines", map[string]any{"Found": c.Found, "Most": most, "Indent": indent, "Rest": rest})
 	return b.String(), err
 }
 
-// WriteRules writes the table of rules: as JSON, as text, or as Markdown for the documentation.
+// WriteRules writes the table of rules as text (txt), or as Markdown for the documentation (md).
 func WriteRules(w io.Writer, form string) error {
-	if form == "json" {
-		return cli.WriteJSON(w, rules.Table)
-	}
 	return texts().ExecuteTemplate(w, "rules."+form, rules.Table)
 }

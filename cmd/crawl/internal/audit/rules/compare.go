@@ -130,7 +130,7 @@ func brokenFragments(s *Site, found func(Finding)) {
 	})
 	for at, from := range missing {
 		fragment := at.fragment.Value()
-		found(Finding{URL: at.in.url, About: fragment, Detail: "no element has the id " + fragment, Where: urls(from.first), Pages: from.n})
+		found(Finding{URL: at.in.url + "#" + fragment, Detail: "no element has the id " + fragment, Where: urls(from.first), Pages: from.n})
 	}
 }
 
@@ -141,7 +141,7 @@ func hasFragment(html *facts.HTML, fragment string) bool {
 		return true
 	}
 	decoded, err := url.PathUnescape(fragment)
-	return html.IDs.Has(fragment) || err == nil && html.IDs.Has(decoded)
+	return html.HasID(fragment) || err == nil && html.HasID(decoded)
 }
 
 // redirectLoops reports each circle once, if possible by a URL that a page, a sitemap or the user names.

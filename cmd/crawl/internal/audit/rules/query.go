@@ -73,14 +73,6 @@ func (s *Site) Check(skip func(*Finding) bool) (all []Finding) {
 	return all
 }
 
-// IDs returns the IDs of all rules.
-func IDs() (list []string) {
-	for i := range Table {
-		list = append(list, Table[i].ID)
-	}
-	return list
-}
-
 // row is a URL in a set, with what the set knows of it. It is valid until the set yields the next one.
 type row struct {
 	*Site

@@ -84,11 +84,12 @@ type Site struct {
 
 // Totals count what was checked.
 type Totals struct {
-	URLs     int   `json:"urls"`     // of the site, including resources
-	Pages    int   `json:"pages"`    // HTML pages with the status 200
-	External int   `json:"external"` // links out of scope that were checked
-	Links    int64 `json:"links"`
-	Bytes    int64 `json:"bytes"`
+	URLs       int   `json:"urls"`                  // of the site, including resources
+	Pages      int   `json:"pages"`                 // HTML pages with the status 200
+	External   int   `json:"external"`              // links out of scope that were checked
+	NotChecked int   `json:"not_checked,omitempty"` // links out of scope that were not
+	Links      int64 `json:"links"`
+	Bytes      int64 `json:"bytes"`
 }
 
 // node returns the node of a URL, which is new if the URL is.
@@ -133,7 +134,7 @@ func (s *Site) add(f *facts.Page) {
 	}
 	n.links = make([]edge, 0, len(f.Links))
 	for _, text := range f.Links {
-		kind, url, fragment := facts.ParseLink(text, origin)
+		kind, url, fragment := facts.ParseLink(text)
 		if url == "" {
 			continue
 		}
@@ -164,6 +165,8 @@ func (s *Site) connect() {
 		}
 		if n.out != nil {
 			s.Totals.External++
+		} else if n.outside && n.page == nil {
+			s.Totals.NotChecked++
 		}
 		if n.page == nil {
 			continue
@@ -211,22 +214,19 @@ func (s *Site) refer(n *node) {
 // depths counts the clicks from a seed to each URL. A redirect does not count.
 func (s *Site) depths() {
 	var now, next []*node
-	reach := func(list []*node, n *node, depth int32) []*node {
-		if n == nil || n.depth >= 0 {
-			return list
-		}
-		n.depth = depth
-		return append(list, n)
-	}
 	for _, seed := range s.Seeds {
-		now = reach(now, s.known[seed], 0)
+		now = append(now, s.known[seed])
 	}
 	for depth := int32(0); len(now) > 0; depth++ {
 		for i := 0; i < len(now); i++ {
-			now = reach(now, now[i].to, depth)
-			for _, e := range now[i].links {
-				if e.kind == facts.Anchor || e.kind == facts.Resource {
-					next = reach(next, e.to, depth+1)
+			n := now[i]
+			if n == nil || n.depth >= 0 {
+				continue
+			}
+			n.depth, now = depth, append(now, n.to)
+			for _, e := range n.links {
+				if (e.kind == facts.Anchor || e.kind == facts.Resource) && e.to.depth < 0 {
+					next = append(next, e.to)
 				}
 			}
 		}
@@ -293,12 +293,11 @@ type Measured struct {
 
 // Extremes returns the slowest and the heaviest pages, at most most of each.
 func (s *Site) Extremes(most int) (slowest, heaviest []Measured) {
-	top := func(of func(*node) int64) []Measured {
-		list := make([]Measured, len(s.pages))
-		for i, n := range s.pages {
-			list[i] = Measured{n.url, of(n)}
+	top := func(of func(*node) int64) (list []Measured) {
+		for _, n := range s.pages {
+			list = append(list, Measured{n.url, of(n)})
 		}
-		slices.SortStableFunc(list, func(a, b Measured) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.URL, b.URL)) })
+		slices.SortFunc(list, func(a, b Measured) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.URL, b.URL)) })
 		return slices.Clone(list[:min(len(list), most)])
 	}
 	return top(func(n *node) int64 { return n.page.Millis }), top((*node).weight)
