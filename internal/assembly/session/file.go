@@ -105,6 +105,7 @@ type reader struct {
 	lookup func(string) (string, bool)
 	plain  bool // the file itself contains a secret
 	errs   []error
+	wrong  []string // keys with an error, which are not missing as well
 }
 
 func (r *reader) fail(key string, line int, err error) {
@@ -153,6 +154,7 @@ func (r *reader) entry(e document.Entry) {
 	}
 	if err != nil {
 		r.fail(document.QuoteKey(e.Key), e.Line, err)
+		r.wrong = append(r.wrong, e.Key)
 	}
 }
 
@@ -199,15 +201,14 @@ func (r *reader) noted(name, text string) (string, error) {
 
 func (r *reader) whole() {
 	l := r.l
-	switch {
-	case l.Page.IsZero():
-		r.errs = append(r.errs, errors.New("page is missing: give the URL of the page with the form"))
-	case len(l.Fields) == 0 && (l.User == "" || l.Password == ""):
-		r.errs = append(r.errs, errors.New("what to fill in is missing: give user and password, or fields by their names"))
+	need := func(there bool, text string, keys ...string) {
+		if !there && !slices.ContainsFunc(keys, func(key string) bool { return slices.Contains(r.wrong, key) }) {
+			r.errs = append(r.errs, errors.New(text))
+		}
 	}
-	if len(l.Success) == 0 {
-		r.errs = append(r.errs, errors.New("success is missing: give what proves that somebody is logged in, such as css:a[href='/logout']"))
-	}
+	need(!l.Page.IsZero(), "page is missing: give the URL of the page with the form", "page")
+	need(len(l.Fields) > 0 || l.User != "" && l.Password != "", "what to fill in is missing: give user and password, or fields by their names", "user", "password", "fields")
+	need(len(l.Success) > 0, "success is missing: give what proves that somebody is logged in, such as css:a[href='/logout']", "success")
 }
 
 func selector(s string) (*fields.Selector, error) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -120,6 +121,26 @@ func TestCookieSigns(t *testing.T) {
 			} else {
 				require.ErrorContains(t, err, "cookie:other does not hold")
 			}
+		}
+	}
+}
+
+// What is wrong in a file is told once: it is not missing as well.
+func TestFileTellsEachFaultOnce(t *testing.T) {
+	for text, faults := range map[string][]string{
+		"page: https://a.test/\nuser: me\npassword: ${NONE}\nsuccess: cookie:s": {"password: takes the variable NONE, which is not set"},
+		"page: ftp://a.test/\nuser: me\npassword: x\nsuccess: none":             {"page: ", "success: "},
+		"fields: {}\nsuccess: []":       {"page is missing", "what to fill in is missing", "success is missing"},
+		"user: me\nsuccess: cookie:s\n": {"page is missing", "what to fill in is missing"},
+	} {
+		path := filepath.Join(t.TempDir(), "login.yml")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		_, err := Read(path, func(string) (string, bool) { return "", false })
+		require.Error(t, err)
+		lines := strings.Split(err.Error(), "\n")
+		require.Len(t, lines, len(faults), err)
+		for i, fault := range faults {
+			require.Contains(t, lines[i], fault)
 		}
 	}
 }
