@@ -21,8 +21,14 @@ func readCommand(s cli.Streams) *cobra.Command {
 	f.IntVar(&cfg.Tokens, "chunk", 0, "print chunks of at most this many `tokens`, a JSON line each")
 	settings := visitFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cli.Usagef("read needs a URL, such as crawl read https://example.com/")
+		archive, args, err := read.OpenArchive(args)
+		switch {
+		case err != nil:
+			return err
+		case archive != nil && len(args) == 0:
+			return archive.List(s.Out)
+		case len(args) == 0:
+			return cli.Usagef("read needs a URL, such as crawl read https://example.com/, or an archive")
 		}
 		if err := flags.CheckSeeds(cmd.Root(), args); err != nil {
 			return err
@@ -35,6 +41,9 @@ func readCommand(s cli.Streams) *cobra.Command {
 		}
 		cfg.URLs = args
 		config.ToProgram(&loaded.Config, &cfg.Options)
+		if archive != nil {
+			cfg.Options.Fetcher, cfg.Options.Politeness.Strategy, cfg.Options.Politeness.IgnoreRobots = archive, "off", true
+		}
 		cfg.Term = cli.NewTerminal(s.Err, s.Env, loaded.Config.Log.Progress)
 		return read.Run(cmd.Context(), cfg)
 	}

@@ -16,7 +16,7 @@ const SeedsKind = "it is a list of URLs, for --input-file"
 // kinds lists the kinds of files that this program reads or writes, by a pattern of how they begin. The first one that
 // matches counts.
 var kinds = [][2]string{
-	{`WARC/`, "it is an archive (WARC), as --warc and --output NAME.warc.gz write it"},
+	{`WARC/`, "it is an archive (WARC), as --warc and --output NAME.warc.gz write it: show it with 'crawl read'"},
 	{"SQLite format 3\x00", "it is a database"},
 	{"[^\n]*\x00", "it is no text"},
 	{`\{.*"elapsed_seconds":`, "it has the states of a crawl, as --stats writes them: show it with 'crawl stats'"},

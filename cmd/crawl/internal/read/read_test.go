@@ -12,7 +12,9 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/crawltest"
 	_ "github.com/treadlight/crawl/maintext"
+	"github.com/treadlight/crawl/record"
 )
 
 // Of a response that breaks off the beginning is printed, and the exit code says that there is more.
@@ -70,6 +72,54 @@ func TestSeveralPages(t *testing.T) {
 	require.ErrorContains(t, err, "/robots.txt was not read")
 	require.Equal(t, []string{"/a", "/c", "/a", "/b"}, headings(out.String()))
 	require.EqualValues(t, 2, robots.Load(), "one of the crawl, and the one that was given as a page")
+}
+
+// Archives answer in place of the site: with the last response, also if its body is in another record or in an earlier
+// round, with redirects, and not with what they do not have.
+func TestArchive(t *testing.T) {
+	page := func(title string) crawltest.Page {
+		return crawltest.Page{Body: "<h1>Page /" + title + "</h1><p>Some words of a paragraph that is read.</p>"}
+	}
+	site := crawltest.NewSite(map[string]crawltest.Page{
+		"/a": page("a"), "/b": page("b"), "/same": page("b"), "/old": {Status: http.StatusFound, Header: http.Header{"Location": {"/b"}}},
+	})
+	dir := t.TempDir()
+	round := func(paths ...string) {
+		archive, err := crawl.OpenArchive(crawl.ArchiveConfig{Dir: dir, GoOn: true})
+		require.NoError(t, err)
+		o := crawl.Options{Fetcher: site, Archives: []record.Sink{archive}}
+		o.Politeness.Strategy, o.Scope.IgnoreSitemaps = "off", true
+		c, err := crawl.New(o)
+		require.NoError(t, err)
+		require.NoError(t, c.Run(t.Context(), paths...))
+		require.NoError(t, archive.Close())
+	}
+	const at = "https://site.example"
+	round(at+"/a", at+"/b", at+"/same", at+"/old")
+	site.Set("/a", page("new"))
+	round(at+"/a", at+"/b")
+	archive, rest, err := OpenArchive([]string{dir, at + "/a"})
+	require.NoError(t, err)
+	require.Equal(t, []string{at + "/a"}, rest)
+	var list strings.Builder
+	require.NoError(t, archive.List(&list))
+	require.Contains(t, list.String(), "\n302 text/plain       "+at+"/old\n")
+	require.Contains(t, list.String(), "200 text/html        "+at+"/same\n")
+
+	var out, messages strings.Builder
+	o := crawl.Options{Fetcher: archive}
+	o.Politeness.Strategy, o.Politeness.IgnoreRobots = "off", true
+	seen := len(site.Requests())
+	err = Run(t.Context(), Config{URLs: []string{at + "/old", at + "/none", at + "/same", at + "/a"}, Options: o, Out: &out, Term: cli.NewTerminal(&messages, nil, "none")})
+	require.ErrorContains(t, err, "/none was not read")
+	require.Contains(t, messages.String(), "the archive does not have it")
+	require.Equal(t, []string{"/b", "/b", "/new"}, headings(out.String()))
+	require.Len(t, site.Requests(), seen)
+
+	none, rest, err := OpenArchive([]string{at + "/a"})
+	require.NoError(t, err)
+	require.Nil(t, none)
+	require.Len(t, rest, 1)
 }
 
 // headings returns the paths in the headings of what was printed.
