@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -103,19 +105,16 @@ func (r *watchRun) keep(text string, set *pflag.FlagSet) error {
 	}
 	for _, name := range keptFlags {
 		f := set.Lookup(name)
-		list, many := f.Value.(pflag.SliceValue)
-		var err error
-		switch last := kept[name]; {
-		case f.Changed || len(last) == 0:
-		case many:
-			err = list.Replace(last)
-		default:
-			err = f.Value.Set(last[0])
+		if f.Changed {
+			kept[name] = nil
 		}
-		if err != nil {
-			return cli.IOf("--%s as it is kept in %s: %w", name, r.o.Dir, err)
+		for _, value := range kept[name] {
+			if err := set.Set(name, value); err != nil {
+				return cli.IOf("as it is kept in %s: %w", r.o.Dir, err)
+			}
 		}
-		if now[name] = []string{f.Value.String()}; many {
+		now[name] = []string{f.Value.String()}
+		if list, many := f.Value.(pflag.SliceValue); many {
 			now[name] = list.GetSlice()
 		}
 	}
@@ -163,76 +162,101 @@ func (r *watchRun) run(ctx context.Context) (err error) {
 			err = cli.IO(e)
 		}
 	}()
-	out, err := r.outputs(w, term)
-	if err != nil {
+	if err := r.outputs(w, term); err != nil {
 		return err
 	}
-	ended, end := context.WithCancelCause(context.WithoutCancel(ctx))
-	told := make(chan error, 1)
-	go func() { told <- out.Run(ended, log) }()
-	err = r.rounds(ctx, w, out, term, log, every)
-	end(err)
-	if e := <-told; err == nil || cli.CodeOf(err) == cli.CodeInterrupted && e != nil {
-		err = e
+	err = r.rounds(ctx, w, term, log, every)
+	if n := w.Waiting(); n > 0 && cli.CodeOf(err) == cli.CodeInterrupted {
+		log.Warn("sending changes; interrupt again to leave them for the next run", slog.Int64("changes", n))
+		again, stop := interrupts(ctx)
+		defer stop()
+		hurry, cancel := context.WithTimeout(again, 10*time.Second)
+		defer cancel()
+		err = cmp.Or(send(hurry, w, 1), err)
 	}
 	return err
 }
 
 // outputs opens the outputs that changes are written to.
-func (r *watchRun) outputs(w *watch.Watch, term *cli.Terminal) (*watch.Outputs, error) {
-	out := w.NewOutputs()
-	var err error
+func (r *watchRun) outputs(w *watch.Watch, term *cli.Terminal) (err error) {
 	if r.output != "" && r.output != sink.Stdout {
-		err = out.Lines(r.output)
+		err = w.Lines(r.output)
 	} else if r.webhook == "" && r.rss == "" {
-		err = out.Stream(term.Beside(r.Out))
+		err = w.Stream(term.Beside(r.Out))
 	}
 	if err == nil && r.webhook != "" {
-		err = out.Webhook(r.webhook, r.secret)
+		err = w.Webhook(r.webhook, r.secret)
 	}
 	if err == nil && r.rss != "" {
-		err = out.Feed(r.rss)
+		err = w.Feed(r.rss)
 	}
-	return out, err
+	return err
 }
 
-// rounds runs one round with --once, or one after another until a signal comes.
-func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, out *watch.Outputs, term *cli.Terminal, log *slog.Logger, every time.Duration) error {
-	asked, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+func interrupts(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+}
+
+// send sends changes before the watch ends. It is an error if the webhook has not taken all.
+func send(ctx context.Context, w *watch.Watch, tries int) error {
+	refused, err := w.Send(ctx, tries)
+	if refused != nil && err == nil {
+		err = cli.IOf("%s wait for the webhook, and the next run sends them: %w", cli.Plural(w.Waiting(), "change"), refused)
+	}
+	return err
+}
+
+// rounds runs one round with --once, or one after another until a signal comes, and sends what they have found.
+func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, term *cli.Terminal, log *slog.Logger, every time.Duration) error {
+	asked, stop := interrupts(ctx)
 	defer stop()
-	for {
-		began := clock.System().Now()
-		if n := out.Waiting(); n >= watch.MaxWaiting {
-			log.Warn("nothing is visited until the webhook takes changes: too many wait for it", slog.Int64("changes", n))
-		} else {
-			counts, interrupted, err := w.Round(ctx, r.all, func(ctx context.Context, c *crawl.Crawler, run func(context.Context) error) error {
-				return job.Supervise(ctx, term, log, every, c, run)
-			})
-			switch {
-			case err != nil:
+	for next, pause := clock.System().Now(), time.Second; ; {
+		if now := clock.System().Now(); !now.Before(next) {
+			err := r.round(ctx, w, term, log, every)
+			if r.once && (err == nil || errors.Is(err, cli.ErrNothing)) {
+				return cmp.Or(err, send(asked, w, 3))
+			} else if err != nil {
 				return err
-			case !r.loaded.Config.Log.Quiet():
-				counts.Write(term, log, r.once)
 			}
-			switch {
-			case interrupted:
-				return &cli.Error{Code: cli.CodeInterrupted}
-			case r.once && counts.Visits > 0 && counts.Visits == counts.Failed:
-				return cli.ErrNothing
-			}
+			next, r.all = now.Add(r.every), false
 		}
-		if r.all = false; r.once {
-			return nil
+		refused, err := w.Send(asked, 1)
+		wait := next.Sub(clock.System().Now())
+		switch {
+		case err != nil:
+			return err
+		case refused == nil:
+			pause = time.Second
+		case asked.Err() == nil:
+			pause = max(min(2*pause, 10*time.Minute), refused.After)
+			log.Warn("the webhook does not take changes; they are kept and sent again", slog.Any("error", refused), slog.Duration("again_in", pause))
+			wait = min(wait, pause)
 		}
-		timer := clock.System().NewTimer(max(time.Second, r.every-clock.System().Since(began)))
-		select {
-		case <-timer.C():
-		case <-asked.Done():
-			timer.Stop()
+		if clock.Sleep(asked, clock.System(), max(wait, time.Second)) != nil {
 			return &cli.Error{Code: cli.CodeInterrupted}
-		case <-w.Failed():
-			timer.Stop()
-			return nil // the error comes from the output
 		}
 	}
+}
+
+// round runs one round, unless too many changes wait.
+func (r *watchRun) round(ctx context.Context, w *watch.Watch, term *cli.Terminal, log *slog.Logger, every time.Duration) error {
+	if n := w.Waiting(); n >= watch.MaxWaiting {
+		log.Warn("nothing is visited until the webhook takes changes: too many wait for it", slog.Int64("changes", n))
+		return nil
+	}
+	counts, interrupted, err := w.Round(ctx, r.all, func(ctx context.Context, c *crawl.Crawler, run func(context.Context) error) error {
+		return job.Supervise(ctx, term, log, every, c, run)
+	})
+	if err == nil && !r.loaded.Config.Log.Quiet() {
+		counts.Write(term, log, r.once)
+	}
+	switch {
+	case err != nil:
+		return err
+	case interrupted:
+		return &cli.Error{Code: cli.CodeInterrupted}
+	case r.once && counts.Visits > 0 && counts.Visits == counts.Failed:
+		return cli.ErrNothing
+	}
+	return nil
 }

@@ -187,7 +187,7 @@ func (c *Crawler) build() (err error) {
 	if c.session, avoid, err = openSession(c); err != nil {
 		return err
 	}
-	if c.scope, err = newScope(&c.cfg.Settings, avoid...); err != nil {
+	if c.scope, err = NewScope(&c.cfg.Settings, avoid...); err != nil {
 		return err
 	}
 	if c.fleet != nil {

@@ -48,7 +48,8 @@ func LimiterConfig(s *Settings) ratelimit.Config {
 	return rc
 }
 
-func newScope(s *Settings, avoid ...string) (*scope.Scope, error) {
+// NewScope returns the scope of a crawl with these settings, without its seeds. URLs that match avoid are excluded too.
+func NewScope(s *Settings, avoid ...string) (*scope.Scope, error) {
 	sc := scope.Config{
 		Include: s.Scope.Include, Exclude: slices.Concat(s.Scope.Exclude, avoid),
 		MaxDepth: s.Depth, MaxRedirects: s.Fetch.MaxRedirects, Resources: s.Scope.Resources,

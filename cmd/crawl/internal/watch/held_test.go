@@ -13,19 +13,14 @@ import (
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 )
 
-// askedContext ends once it was asked so many times whether it has. It counts how often the lock was free then.
+// askedContext ends once it was asked so many times whether it has.
 type askedContext struct {
 	context.Context
 
-	w          *Watch
-	left, free int
+	left int
 }
 
 func (c *askedContext) Err() error {
-	if c.w.mu.TryLock() {
-		c.free++
-		c.w.mu.Unlock()
-	}
 	if c.left--; c.left < 0 {
 		return context.Canceled
 	}
@@ -59,12 +54,12 @@ func heldBack(t *testing.T, dir string, clk *clocktest.Fake, pages int) (*tried,
 	return w, s
 }
 
-// An interrupt ends the comparison of pages wherever it comes, and the next run tells what is held, once. Between hosts, others get the lock.
+// An interrupt ends the comparison of pages wherever it comes, and the next run tells what is held, once.
 func TestTellIsInterrupted(t *testing.T) {
 	const pages = 3
 	dir, clk := t.TempDir(), clocktest.NewFake(begin)
 	w, _ := heldBack(t, dir, clk, pages)
-	ctx := &askedContext{Context: t.Context(), w: w.Watch}
+	ctx := &askedContext{Context: t.Context()}
 	w.mu.Lock()
 	counts := w.counts
 	for asked := range 1 + 2*pages {
@@ -76,7 +71,6 @@ func TestTellIsInterrupted(t *testing.T) {
 		require.Equal(t, counts, w.counts)
 	}
 	w.mu.Unlock()
-	require.Equal(t, 1+2*pages, ctx.free, "once for the host each time")
 	w.end()
 	w = watched(t, dir, clk, true, 0)
 	defer w.end()
@@ -94,8 +88,8 @@ func TestHeldBeforeAnotherSelect(t *testing.T) {
 	opened, err := Open(o)
 	require.NoError(t, err)
 	opened.clock = clk
-	w.Watch, w.out = opened, opened.NewOutputs()
-	require.NoError(t, w.out.Lines(w.file))
+	w.Watch = opened
+	require.NoError(t, w.Lines(w.file))
 	defer w.end()
 	counts, _ := w.round(time.Hour)
 	require.Zero(t, counts.Changed)

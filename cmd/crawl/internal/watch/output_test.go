@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 )
 
@@ -34,15 +34,13 @@ func TestFileOfOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, of, add := watchedAfter(t, tc.added)
-			ended, end := context.WithCancel(t.Context())
-			end()
 			text, err := os.ReadFile(w.file)
 			require.NoError(t, err)
 			require.Equal(t, of(tc.want), string(text))
 
 			require.NoError(t, os.Truncate(w.file, 0)) // as logrotate does
 			add(one)
-			require.NoError(t, w.out.Run(ended, w.o.Log))
+			require.NoError(t, w.sent())
 			text, err = os.ReadFile(w.file)
 			require.NoError(t, err)
 			require.Equal(t, of(one), string(text))
@@ -53,51 +51,53 @@ func TestFileOfOthers(t *testing.T) {
 
 // Messages do not contain the URL of a webhook, which may be a secret.
 func TestWebhookIsSecret(t *testing.T) {
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
-	defer w.end()
-	ended, end := context.WithCancel(t.Context())
-	end()
-	w.queue(&Change{ID: "x"})
 	for _, to := range []string{"http://127.0.0.1:1/services/secret", "http://127.0.0.1:1/%secret"} {
-		out := w.NewOutputs()
-		out.retry = time.Millisecond
-		require.NoError(t, out.Webhook(to, nil))
+		w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
+		require.NoError(t, w.Webhook(to, nil))
 		w.queue(&Change{ID: to})
-		err := out.Run(ended, w.o.Log)
-		require.ErrorContains(t, err, "wait for the webhook")
-		require.NotContains(t, err.Error(), "/services/secret")
-		require.NotContains(t, err.Error(), "127.0.0.1:1/")
+		refused, err := w.Send(t.Context(), 1)
+		require.NoError(t, err)
+		require.NotContains(t, refused.Error(), "/services/secret")
+		require.NotContains(t, refused.Error(), "127.0.0.1:1/")
+		w.end()
 	}
 }
 
-// A webhook that fails gets further tries in the end, but hardly any if the user is waiting.
-func TestWebhookInTheEnd(t *testing.T) {
-	for _, tc := range []struct {
-		cause error
-		tries int32
-	}{{nil, finalTries}, {errors.New("a disk"), finalTries}, {&cli.Error{Code: cli.CodeInterrupted}, 1}, {job.ErrForced, 0}} {
-		t.Run(fmt.Sprint(tc.tries), func(t *testing.T) {
-			var tries atomic.Int32
-			hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				tries.Add(1)
+// A webhook that fails gets as many tries as it is given, and hangs no longer than the context. Files have each change in
+// any case.
+func TestWebhookFails(t *testing.T) {
+	for tries := range 4 {
+		t.Run(fmt.Sprint(tries), func(t *testing.T) {
+			var got atomic.Int32
+			hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body) // so that the end of the request is seen
+				if got.Add(1); tries == 0 {
+					<-r.Context().Done()
+				}
 				w.WriteHeader(http.StatusBadGateway)
 			}))
 			defer hook.Close()
 			w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
 			defer w.end()
-			require.NoError(t, w.out.Webhook(hook.URL, nil))
+			require.NoError(t, w.Webhook(hook.URL, nil))
 			w.queue(&Change{ID: "x"})
-			ended, end := context.WithCancelCause(t.Context())
-			end(tc.cause)
-			require.ErrorContains(t, w.out.Run(ended, w.o.Log), "1 change wait for the webhook, and the next run sends them")
-			require.Equal(t, tc.tries, tries.Load())
-			require.Len(t, w.told(), 1, "a file has it in any case")
+			ctx, cancel := t.Context(), func() {}
+			if tries == 0 {
+				ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+			}
+			defer cancel()
+			refused, err := w.Send(ctx, tries)
+			require.NoError(t, err)
+			require.Error(t, refused)
+			require.EqualValues(t, max(1, tries), got.Load())
+			require.EqualValues(t, 1, w.Waiting())
+			require.Len(t, w.told(), 1)
 		})
 	}
 }
 
-// A failed output ends the watch before the next request.
-func TestOutputFails(t *testing.T) {
+// A failed disk ends the watch before the next request.
+func TestDiskFails(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": text("Home")})
 	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
 	defer w.end()
@@ -106,7 +106,6 @@ func TestOutputFails(t *testing.T) {
 	require.Equal(t, full, w.fail(full))
 	require.Error(t, w.fail(errors.New("another")))
 	w.mu.Unlock()
-	<-w.Failed()
 	_, _, err := w.Round(t.Context(), true, func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
 	require.ErrorIs(t, err, full)
 	require.Equal(t, cli.CodeIO, cli.CodeOf(err))
@@ -121,8 +120,6 @@ const one, two, three = `{"id":"WATCH-1"}` + "\n", `{"id":"WATCH-2"}` + "\n", `{
 func watchedAfter(t *testing.T, added string) (w *tried, of func(string) string, add func(lines ...string)) {
 	t.Helper()
 	dir, clk := t.TempDir(), clocktest.NewFake(begin)
-	ended, end := context.WithCancel(t.Context())
-	end()
 	w = watched(t, dir, clk, true, 0, "http://127.0.0.1:1/")
 	of = func(text string) string { return strings.ReplaceAll(text, "WATCH", w.id) }
 	add = func(lines ...string) {
@@ -131,7 +128,7 @@ func watchedAfter(t *testing.T, added string) (w *tried, of func(string) string,
 		}
 	}
 	add(one)
-	require.NoError(t, w.out.Run(ended, w.o.Log))
+	require.NoError(t, w.sent())
 	add(two, three)
 	w.end()
 	f, err := os.OpenFile(w.file, os.O_APPEND|os.O_WRONLY, 0)
@@ -139,6 +136,6 @@ func watchedAfter(t *testing.T, added string) (w *tried, of func(string) string,
 	_, err = f.WriteString(of(added))
 	require.NoError(t, errors.Join(err, f.Close()))
 	w = watched(t, dir, clk, true, 0)
-	require.NoError(t, w.out.Run(ended, w.o.Log))
+	require.NoError(t, w.sent())
 	return w, of, add
 }

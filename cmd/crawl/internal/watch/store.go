@@ -214,13 +214,13 @@ type numbered struct {
 	text string // JSON
 }
 
-// changesAfter returns the next changes after number n, at most limit.
-func (s *store) changesAfter(n, limit int64) (list []numbered) {
-	s.each(`SELECT id, change FROM changes WHERE id > ? ORDER BY id LIMIT ?`, func(q *sqlitedb.Stmt) error {
+// changesAfter returns the next changes after number n that are sent in one batch.
+func (w *Watch) changesAfter(n int64) (list []numbered, err error) {
+	w.store.each(`SELECT id, change FROM changes WHERE id > ? ORDER BY id LIMIT ?`, func(q *sqlitedb.Stmt) error {
 		list = append(list, numbered{q.ColumnInt(0), q.ColumnText(1)})
 		return nil
-	}, n, limit)
-	return list
+	}, n, int64(inFeed))
+	return list, w.store.failed()
 }
 
 // newest returns the number of the last change.

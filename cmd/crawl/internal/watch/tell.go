@@ -19,7 +19,7 @@ import (
 
 // tell reports the changes that are held, without lines that belong to the template of their host. A place where most
 // pages have changed is reported once, as a change of the host with Change "template". If ctx ends, what is not told
-// yet stays held. The caller holds the lock, which is released between hosts.
+// yet stays held. The caller holds the lock.
 func (w *Watch) tell(ctx context.Context, since time.Time) error {
 	list, err := w.store.allHeld()
 	if err != nil {
@@ -32,10 +32,7 @@ func (w *Watch) tell(ctx context.Context, since time.Time) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(w.hosts)) { // also those without a change, whose places count visits
-		w.mu.Unlock() // outputs may go on
-		ended := ctx.Err() != nil
-		w.mu.Lock()
-		if ended {
+		if ctx.Err() != nil {
 			return nil
 		}
 		h, counts := w.hosts[name], w.counts

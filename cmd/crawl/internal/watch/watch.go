@@ -51,6 +51,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/frontier/disk"
@@ -104,6 +105,8 @@ type Watch struct {
 	named  map[string]bool // hosts of seeds that the user gave, in this run or before; they may have private addresses; constant once open
 
 	closers []func() error // of what is open, the lock of the directory first
+	outputs []*output
+	retry   time.Duration // the pause before the second try of a webhook; it doubles each time
 
 	mu      sync.Mutex // guards what follows
 	store   *store
@@ -114,8 +117,7 @@ type Watch struct {
 	first   bool            // the first round is not over
 	round   int             // counts the rounds of this process
 	counts  Counts          // of the current round
-	failed  error           // of the disk or of an output; it ends the watch
-	ended   chan struct{}   // closed when failed is set
+	failed  error           // of the disk; it ends the watch
 	outside map[string]bool // redirect targets, and their hosts, that the current crawl must not request
 	crawler *crawl.Crawler  // the current crawl
 	full    bool            // a warning has said that no more URLs fit
@@ -143,7 +145,7 @@ type Counts struct {
 func Open(o Options) (*Watch, error) {
 	w := &Watch{
 		o: o, reader: reader{selectors: o.Select, ignore: o.Ignore}, clock: clock.System(), named: make(map[string]bool), urls: make(map[string]*entry), hosts: make(map[string]*host),
-		ended: make(chan struct{}),
+		retry: time.Second,
 	}
 	if o.Select != "" {
 		if _, err := fields.ParseSelector(o.Select); err != nil {
@@ -170,14 +172,9 @@ func Open(o Options) (*Watch, error) {
 }
 
 func (w *Watch) open() error {
-	c := &w.o.Settings
-	sc := scope.Config{Include: c.Scope.Include, Exclude: c.Scope.Exclude, MaxDepth: c.Depth, MaxRedirects: c.Fetch.MaxRedirects, Resources: c.Scope.Resources}
-	err := sc.Mode.UnmarshalText([]byte(c.Scope.Mode))
-	if err == nil {
-		w.scope, err = scope.New(sc)
-	}
-	if err == nil {
-		w.rules, err = canonical.NewRules(c.Scope.Canonical)
+	var err error
+	if w.scope, err = assembly.NewScope(&w.o.Settings); err == nil {
+		w.rules, err = canonical.NewRules(w.o.Settings.Scope.Canonical)
 	}
 	if err != nil {
 		return cli.Usage(err)
@@ -327,7 +324,7 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	w.mu.Lock()
 	w.round++
 	began := w.now()
-	w.counts, err = Counts{}, w.failed // possibly of an output
+	w.counts, err = Counts{}, w.failed
 	w.mu.Unlock()
 	for err == nil && !interrupted {
 		urls := w.due(w.now(), all)
@@ -438,9 +435,6 @@ var (
 	errOutside = errors.New("a redirect leads there, and it is not watched")
 )
 
-// Failed returns a channel that is closed when the watch cannot go on, because of the disk or an output.
-func (w *Watch) Failed() <-chan struct{} { return w.ended }
-
 // skipped records a URL that the crawl did not request.
 func (w *Watch) skipped(s crawl.Skipped) {
 	w.mu.Lock()
@@ -462,7 +456,6 @@ func (w *Watch) skipped(s crawl.Skipped) {
 func (w *Watch) fail(err error) error {
 	if err != nil && w.failed == nil {
 		w.failed = onDisk(err)
-		close(w.ended)
 		if w.crawler != nil {
 			w.crawler.Stop()
 		}

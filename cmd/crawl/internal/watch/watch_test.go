@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -99,7 +100,6 @@ var begin = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 type tried struct {
 	*Watch
 	t    *testing.T
-	out  *Outputs
 	file string
 	all  bool // rounds visit everything
 	clk  *clocktest.Fake
@@ -114,11 +114,10 @@ func watched(t *testing.T, dir string, clk *clocktest.Fake, all bool, budget int
 	w, err := Open(o)
 	require.NoError(t, err)
 	w.clock = clk
-	out := w.NewOutputs()
-	out.retry = time.Millisecond
+	w.retry = time.Millisecond
 	file := filepath.Join(dir, "changes.jsonl")
-	require.NoError(t, out.Lines(file))
-	return &tried{Watch: w, t: t, out: out, file: file, all: all, clk: clk}
+	require.NoError(t, w.Lines(file))
+	return &tried{Watch: w, t: t, file: file, all: all, clk: clk}
 }
 
 // round runs a round after some time. It returns what the round has reported, in short form and sorted.
@@ -129,9 +128,7 @@ func (w *tried) round(after time.Duration) (Counts, []string) {
 	require.NoError(w.t, err)
 	require.False(w.t, interrupted)
 	before := len(w.told())
-	ended, end := context.WithCancel(w.t.Context())
-	end()
-	require.NoError(w.t, w.out.Run(ended, w.o.Log))
+	require.NoError(w.t, w.sent())
 	var short []string
 	for _, c := range w.told()[before:] {
 		text := c.Change + " " + c.URL[strings.LastIndexByte(c.URL, '/'):]
@@ -144,6 +141,15 @@ func (w *tried) round(after time.Duration) (Counts, []string) {
 	}
 	slices.Sort(short)
 	return counts, short
+}
+
+// sent sends what the outputs have not received, as at the end of a watch.
+func (w *tried) sent() error {
+	refused, err := w.Send(w.t.Context(), 3)
+	if refused != nil {
+		err = errors.Join(err, refused)
+	}
+	return err
 }
 
 // queue queues a change for all outputs.
@@ -382,17 +388,15 @@ func TestOutputs(t *testing.T) {
 	w := watched(t, dir, clk, true, 0, s.URL)
 	w.round(0)
 	open := func() {
-		require.NoError(t, w.out.Webhook(hook.URL, nil))
-		require.NoError(t, w.out.Feed(filepath.Join(dir, "feed.xml")))
+		require.NoError(t, w.Webhook(hook.URL, nil))
+		require.NoError(t, w.Feed(filepath.Join(dir, "feed.xml")))
 	}
 	open()
 	s.set("/", text("Home 1"))
 	w.clk.Advance(time.Hour)
 	_, _, err := w.Round(t.Context(), w.all, func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
 	require.NoError(t, err)
-	ended, end := context.WithCancel(t.Context())
-	end()
-	require.ErrorContains(t, w.out.Run(ended, w.o.Log), "1 change wait for the webhook, and the next run sends them: status 502")
+	require.ErrorContains(t, w.sent(), "status 502")
 	require.Len(t, w.told(), 1)
 	w.end()
 
@@ -439,16 +443,14 @@ func TestWebhookCatchesUp(t *testing.T) {
 	}))
 	defer hook.Close()
 	dir, clk := t.TempDir(), clocktest.NewFake(begin)
-	ended, end := context.WithCancel(t.Context())
-	end()
 	down.Store(true)
 	for run := range 2 {
 		w := watched(t, dir, clk, true, 0, "http://127.0.0.1:1/")
-		require.NoError(t, w.out.Webhook(hook.URL, nil))
+		require.NoError(t, w.Webhook(hook.URL, nil))
 		for i := 0; run == 0 && i < changes; i++ {
 			w.queue(&Change{ID: fmt.Sprint(i)})
 		}
-		require.Equal(t, run == 1, w.out.Run(ended, w.o.Log) == nil)
+		require.Equal(t, run == 1, w.sent() == nil)
 		require.Len(t, w.told(), changes)
 		kept, err := w.store.db.QueryInt("SELECT count(*) FROM changes")
 		require.NoError(t, err)
@@ -465,11 +467,9 @@ func TestWebhookCatchesUp(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
 	defer w.end()
-	out := w.NewOutputs()
-	require.NoError(t, out.Lines("/dev/full"))
+	require.NoError(t, w.Lines("/dev/full"))
 	w.queue(&Change{ID: "x"})
-	ended, end := context.WithCancel(t.Context())
-	end()
-	require.ErrorContains(t, out.Run(ended, w.o.Log), "free some room there")
-	require.EqualValues(t, 1, out.Waiting())
+	require.ErrorContains(t, w.sent(), "free some room there")
+	require.EqualValues(t, 1, w.Waiting())
+	require.Len(t, w.told(), 1, "another file has it")
 }

@@ -62,70 +62,59 @@ func Secret(text, file string) ([]byte, error) {
 	return key, nil
 }
 
-// hook is a webhook.
-type hook struct {
-	client http.Client
-	url    string
-	secret []byte // nil means that nothing is signed
-}
-
 // Webhook adds an output that posts each change to a URL until the response is 2xx. The requests are signed if secret
 // is not nil.
-func (o *Outputs) Webhook(to string, secret []byte) error {
-	h := &hook{url: to, secret: secret}
-	h.client.Timeout = hookTimeout
-	h.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+func (w *Watch) Webhook(to string, secret []byte) error {
+	client := http.Client{Timeout: hookTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	send := func(ctx context.Context, list []numbered) (int, error) {
 		for i, c := range list {
-			if err := h.post(ctx, c); err != nil {
+			if err := post(ctx, &client, to, secret, c.text); err != nil {
 				return i, err
 			}
 		}
 		return len(list), nil
 	}
-	return o.add(&output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(to))), hook: true, send: send})
+	return w.attach(&output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(to))), send: send})
 }
 
-// refusal is a failed delivery.
-type refusal struct {
+// Refusal is why a webhook has not taken a change.
+type Refusal struct {
 	cause error
-	after time.Duration // of Retry-After; zero means none
+	After time.Duration // by Retry-After; zero means that it does not say
 }
 
-func (r *refusal) Error() string {
-	if r.after > 0 {
-		return fmt.Sprintf("%v, again in %v", r.cause, r.after.Round(time.Second))
+func (r *Refusal) Error() string {
+	if r.After > 0 {
+		return fmt.Sprintf("%v, again in %v", r.cause, r.After.Round(time.Second))
 	}
 	return r.cause.Error()
 }
 
 // post sends a change. If it is sent again, the request has the same Webhook-Id and body, but another time and
 // signature. Its errors do not contain the URL, which may be a secret.
-func (h *hook) post(ctx context.Context, c numbered) error {
-	var id struct {
-		ID string `json:"id"`
-	}
-	if err := json.Unmarshal([]byte(c.text), &id); err != nil {
+func post(ctx context.Context, client *http.Client, to string, secret []byte, change string) error {
+	var c Change
+	if err := json.Unmarshal([]byte(change), &c); err != nil {
 		return err
 	}
 	var res *http.Response
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, strings.NewReader(c.text))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(change))
 	if err == nil {
 		at := fmt.Sprint(clock.System().Now().Unix())
 		r.Header.Set("Content-Type", "application/json")
 		r.Header.Set("User-Agent", "Treadlight/"+cli.Version())
-		r.Header.Set("Webhook-Id", id.ID)
+		r.Header.Set("Webhook-Id", c.ID)
 		r.Header.Set("Webhook-Timestamp", at)
-		if h.secret != nil {
-			r.Header.Set("Webhook-Signature", sign(h.secret, id.ID, at, c.text))
+		if secret != nil {
+			r.Header.Set("Webhook-Signature", sign(secret, c.ID, at, change))
 		}
-		res, err = h.client.Do(r)
+		res, err = client.Do(r)
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err
 	}
 	if err != nil {
-		return &refusal{cause: err}
+		return &Refusal{cause: err}
 	}
 	if res.ContentLength <= 64<<10 {
 		_, _ = io.CopyN(io.Discard, res.Body, res.ContentLength) // so that the connection can be used again; -1 reads nothing
@@ -133,7 +122,7 @@ func (h *hook) post(ctx context.Context, c numbered) error {
 	_ = res.Body.Close() // it was only read
 	if res.StatusCode/100 != 2 {
 		after, _ := header.RetryAfterOf(res.Header, clock.System().Now(), maxRetryAfter) // zero if there is none
-		return &refusal{fmt.Errorf("status %d", res.StatusCode), after}
+		return &Refusal{fmt.Errorf("status %d", res.StatusCode), after}
 	}
 	return nil
 }

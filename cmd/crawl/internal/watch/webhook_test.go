@@ -1,16 +1,13 @@
 package watch
 
 import (
-	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -81,24 +78,22 @@ func TestDelivery(t *testing.T) {
 	}))
 	defer hook.Close()
 	dir := t.TempDir()
-	ended, end := context.WithCancel(t.Context())
-	end()
 	run := func() error {
 		w := watched(t, dir, clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
 		defer w.end()
-		require.NoError(t, w.out.Webhook(hook.URL, key))
+		require.NoError(t, w.Webhook(hook.URL, key))
 		if len(ids) == 0 {
 			w.queue(&Change{ID: "one"})
 		}
-		return w.out.Run(ended, slog.New(slog.DiscardHandler))
+		return w.sent()
 	}
 	require.ErrorContains(t, run(), "status 503")
-	require.Len(t, ids, finalTries)
+	require.Len(t, ids, 3)
 	retryAfter = "3600"
 	require.ErrorContains(t, run(), "again in 1h0m0s")
-	require.Len(t, ids, finalTries+1, "it was asked once")
+	require.Len(t, ids, 3+1, "it was asked once")
 	require.ErrorContains(t, run(), "left alone")
-	require.Len(t, ids, finalTries+1, "and not again")
+	require.Len(t, ids, 3+1, "and not again")
 	for i := range ids {
 		require.Equal(t, "one", ids[i])
 		require.Equal(t, bodies[0], bodies[i])
@@ -122,18 +117,11 @@ func TestDatabaseFailsAtAWebhook(t *testing.T) {
 	defer hook.Close()
 	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
 	defer w.end()
-	out := w.NewOutputs()
-	require.NoError(t, out.Webhook(hook.URL, nil))
+	require.NoError(t, w.Webhook(hook.URL, nil))
 	w.queue(&Change{ID: "one"})
 	require.NoError(t, w.store.db.Exec(`DROP TABLE sinks`))
-	ctx, end := context.WithTimeout(t.Context(), time.Minute)
-	defer end()
-	err := out.Run(ctx, slog.New(slog.DiscardHandler))
+	refused, err := w.Send(t.Context(), 1)
+	require.Nil(t, refused)
 	require.ErrorContains(t, err, "sinks")
 	require.NotContains(t, err.Error(), "503")
-	select {
-	case <-w.Failed():
-	default:
-		require.Fail(t, "the watch goes on")
-	}
 }
