@@ -295,7 +295,7 @@ func BenchmarkNext(b *testing.B) {
 		}
 		c.now = c.now.Add(time.Millisecond)
 		c.f.Release(c.now, out[0], time.Millisecond, attribution.Outcome{})
-		c.f.End(c.now, out[0], WaitHost(false)) // so that the queues never end
+		c.f.End(c.now, out[0], WaitHost("")) // so that the queues never end
 		out = append(out[:0], out[1:]...)
 	}
 }
@@ -322,7 +322,7 @@ func BenchmarkNextPaced(b *testing.B) {
 		}
 		p.take(l, c.now)
 		c.f.Release(c.now, l, time.Millisecond, attribution.Outcome{})
-		c.f.End(c.now, l, WaitHost(false)) // so that the queues never end
+		c.f.End(c.now, l, WaitHost("")) // so that the queues never end
 		turns++
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(turns), "ns/turn")

@@ -104,7 +104,11 @@ func retry(f *Frontier, now time.Time, l *Lease, at time.Time, whose attribution
 
 func unused(f *Frontier, now time.Time, l *Lease, full bool) {
 	f.Release(now, l, 0, attribution.Outcome{})
-	f.End(now, l, WaitHost(full))
+	why := ""
+	if full {
+		why = "no place in a queue"
+	}
+	f.End(now, l, WaitHost(why))
 }
 
 // Bytes is the length of the URLs queued in memory.

@@ -188,7 +188,7 @@ func TestKeepPausesTheHost(t *testing.T) {
 		require.EqualValues(t, 3, f.Counts().Queued)
 		at = at.Add(pause * time.Millisecond)
 		wantNone(t, f, at.Add(-1), at)
-		require.Equal(t, retrying, f.Hosts(at.Add(-1), 1)[0].Reason)
+		require.Equal(t, "no place in a queue", f.Hosts(at.Add(-1), 1)[0].Reason)
 		require.False(t, f.Blocked(at.Add(-1)).Whole, "it is not the host that refuses")
 	}
 	l := next(t, f, at)

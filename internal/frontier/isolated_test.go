@@ -135,8 +135,8 @@ func TestControl(t *testing.T) {
 // A control that comes back unused is asked for no more, and counts for nothing.
 func TestControlThatIsNotAsked(t *testing.T) {
 	for _, back := range []func(*Frontier, *Lease){
-		func(f *Frontier, c *Lease) { f.End(start, c, WaitHost(false)) },
-		func(f *Frontier, c *Lease) { f.End(start, c, WaitHost(true)) },
+		func(f *Frontier, c *Lease) { f.End(start, c, WaitHost("")) },
+		func(f *Frontier, c *Lease) { f.End(start, c, WaitHost("no place")) },
 	} {
 		f := site(t, 0, "/x")
 		for range 2 {

@@ -13,7 +13,7 @@ import (
 // Disposition is how a lease ends. Make it with Done, RetryAt, GiveUp or WaitHost.
 type Disposition struct {
 	how      how
-	full     bool // for waitHost: our own queue had no place for the request
+	full     string // for waitHost: why the request could not leave this process; empty: it was given back
 	visit    *Visit
 	at       time.Time
 	decision attribution.Decision
@@ -41,9 +41,10 @@ func RetryAt(at time.Time, d attribution.Decision) Disposition {
 	return Disposition{how: retryAt, at: at, decision: d}
 }
 
-// WaitHost queues the URL again when no request was made; neither the host nor the URL is charged. With full set, our
-// own queue had no place for the request. Then the host pauses, since no spent permit slows it down.
-func WaitHost(full bool) Disposition { return Disposition{how: waitHost, full: full} }
+// WaitHost queues the URL again when no request was made; neither the host nor the URL is charged. If full says why the
+// request could not leave this process, such as for a queue or a proxy, the host pauses, since no spent permit slows it
+// down.
+func WaitHost(full string) Disposition { return Disposition{how: waitHost, full: full} }
 
 // Release frees the slot of a lease when its request is over. It gives how long the request took and its outcome; took
 // is zero if no request was made.
@@ -104,11 +105,14 @@ func (f *Frontier) End(now time.Time, l *Lease, d Disposition) {
 		f.retry(now, l, d)
 	case waitHost:
 		until := now
-		if d.full {
-			until = f.keep(h, now)
+		if d.full != "" {
+			until, f.jam = f.keep(h, now), d.full
 		}
 		if l.Kind == Page && l.None() {
 			h.pages-- // the page was not requested
+		}
+		if l.first() {
+			h.asked--
 		}
 		if l.Kind != Control {
 			f.enqueue(h, l.Item, now, until)

@@ -269,7 +269,7 @@ func (f *Frontier) grant(l *Lease, now time.Time) {
 	h.handed.Add(1)
 	f.handed.Add(1)
 	h.why, h.reason = ratelimit.LimitNone, ""
-	if l.Kind != Robots && l.Kind != Control && l.Attempt == 0 && l.Returns == 0 {
+	if l.first() {
 		h.asked++
 	}
 	if l.Kind == Page && l.None() {
@@ -278,6 +278,9 @@ func (f *Frontier) grant(l *Lease, now time.Time) {
 	f.counts.leased.Add(1)
 	f.offer(h, now, now)
 }
+
+// first reports whether the lease is the first of a page: retries, robots.txt and sitemaps do not count as URLs of a host.
+func (l *Lease) first() bool { return l.Kind == Page && l.Attempt == 0 && l.Returns == 0 }
 
 // Fingerprint returns the fingerprint of an item in this frontier.
 func (f *Frontier) Fingerprint(it *Item) uint64 { return it.Fingerprint(f.cfg.Key) }

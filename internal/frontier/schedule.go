@@ -19,6 +19,7 @@ type timetable struct {
 	handed   atomic.Int32 // leases of all hosts whose holder has not requested its permit yet
 	revising int          // how many hosts of roll, from the first, Revise has still to visit
 	keeping  bool         // some hosts may be pausing because our own queue had no place for a request
+	jam      string       // why a request could not leave this process last, for people
 	jammed   time.Time    // no host is to be acquired before, as a request had no place; zero: one has been made since
 }
 

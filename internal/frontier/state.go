@@ -14,7 +14,7 @@ type HostState struct {
 	Host      string  `json:"host"`
 	Queued    int     `json:"queued"`
 	InFlight  int     `json:"in_flight"`
-	Pages     int     `json:"pages"`      // pages leased so far
+	Pages     int     `json:"pages"`      // pages requested so far, whatever their status; neither robots.txt nor sitemaps
 	ServiceMS float64 `json:"service_ms"` // smoothed time for which a request holds its slot
 	// TakenSeconds is the time from the first request to the end of the latest one since the host is in memory, in
 	// steps of a tenth of a second.
@@ -138,8 +138,10 @@ func (f *Frontier) describe(h *host, now time.Time) HostState {
 		w.Reason, w.Blocked = h.reason, h.blocked()
 	case h.at.After(now):
 		w.Until, w.Blocked = h.at, h.blocked()
-		w.Reason = h.reason
-		if w.Reason == "" {
+		switch w.Reason = h.reason; {
+		case h.keptTil.After(now):
+			w.Reason = f.jam
+		case w.Reason == "":
 			w.Reason = h.why.String()
 		}
 	case f.held.After(now):

@@ -183,23 +183,29 @@ func TestSecretsOfAState(t *testing.T) {
 // TestAProxyThatComesBack: what it cannot carry for a while is lost nowhere, and no host is blamed for it.
 func TestAProxyThatComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var n atomic.Int64
+		begin := time.Now()
 		net := fetchtest.Serve(t, map[string]http.Handler{"proxy.test:3128": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if k := n.Add(1); k > 5 && k < 60 {
+			if s := time.Since(begin).Seconds(); s > 3 && s < 15 || s > 20 && s < 32 {
 				w.WriteHeader(http.StatusProxyAuthRequired)
 				return
 			}
-			star(10).ServeHTTP(w, r)
+			star(100).ServeHTTP(w, r)
 		})})
 		cfg := assembly.DefaultConfig()
-		cfg.Sitemaps.Enabled, cfg.Access.Proxy = false, "proxy.test:3128"
+		cfg.Sitemaps.Enabled, cfg.Access.Proxy = false, "http://me:hunter2@proxy.test:3128"
+		var log strings.Builder
+		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 		list, snap := visitOver(t, cfg, net.DialContext, "http://a.test/")
-		require.Len(t, list, 11)
+		require.Len(t, list, 101)
 		for i := range list {
 			require.Equal(t, http.StatusOK, list[i].Status, "%s: %+v", list[i].URL, list[i].Error)
 			require.Empty(t, list[i].RemoteAddr)
 		}
 		require.Equal(t, "done", snap.State.String())
+		require.Equal(t, 101, snap.Hosts[0].Pages, "what it did not carry was not asked for")
+		require.Equal(t, 2, strings.Count(log.String(), "the proxy fails: the crawl waits, and tries again"), "each time: %s", log.String())
+		require.Equal(t, 2, strings.Count(log.String(), "the proxy is back"))
+		require.NotContains(t, log.String(), "hunter2")
 	})
 }
 
@@ -229,7 +235,7 @@ func TestAProxyThatIsGone(t *testing.T) {
 			}
 			require.ErrorIs(t, err, crawl.ErrBlocked)
 			require.ErrorContains(t, err, "proxy http://proxy.test:3128: it asks for credentials")
-			require.Contains(t, log.String(), "a proxy fails, and the hosts behind it wait")
+			require.Contains(t, log.String(), "the proxy fails: the crawl waits, and tries again")
 			require.NotContains(t, log.String()+err.Error(), "hunter2")
 			require.Less(t, n.Load(), int64(200), "it is not hammered meanwhile")
 		})

@@ -238,7 +238,7 @@ func TestBlockBetweenLeaseAndRequest(t *testing.T) {
 		require.Zero(t, w.Limiter.Snapshot().Requests, "no permit was spent")
 		require.True(t, p.discovery.frontier.Include(time.Now(), "a.test"))
 		p.discovery.frontier.Release(time.Now(), l, 0, attribution.Outcome{})
-		p.discovery.frontier.End(time.Now(), l, frontier.WaitHost(false))
+		p.discovery.frontier.End(time.Now(), l, frontier.WaitHost(""))
 		ev, page, _ = p.visit(t.Context(), leaseOf(t, p, "http://a.test/2"))
 		require.NotNil(t, page)
 		page.resp.Release()

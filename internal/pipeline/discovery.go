@@ -320,7 +320,7 @@ func (d *discovery) acknowledge(w written) {
 		switch {
 		case r.dropped:
 			d.late = true
-			d.frontier.End(now, l, frontier.WaitHost(false))
+			d.frontier.End(now, l, frontier.WaitHost(""))
 			if l.Kind == frontier.Page && l.Refused == nil {
 				d.pages--
 			}
@@ -339,7 +339,7 @@ func (d *discovery) event(ev event) {
 		d.blockedSince = time.Time{}
 	}
 	if ev.took > 0 { // the queues let a request pass
-		d.keptSince, d.stuck = time.Time{}, frontier.Idleness{}
+		d.sent(now)
 	}
 	if ev.fate != fateProcessed && l.Kind == frontier.Page {
 		d.pages-- // the URL will be leased again

@@ -1,10 +1,12 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/record"
@@ -146,6 +148,7 @@ type blocking struct {
 	excludedTil  time.Time         // until when an operator may unblock one of the hosts, if only excluded ones are left; zero if others are
 	blockedTil   time.Time         // until when they refuse, by the last warning
 	keptSince    time.Time         // since when the Fetcher's queues have let nothing pass; zero if they do
+	proxyTold    time.Time         // when a person was told that the proxy fails; zero if it was back since
 	stuck        frontier.Idleness // the idleness that follows from keptSince; zero if it does not last long enough
 	idleness     frontier.Idleness // the last known
 	told         frontier.Idleness // what the peers were told last
@@ -248,22 +251,20 @@ func (d *discovery) warnBlocked(now, until time.Time) {
 // nothing is in flight will not get better, so the crawl ends after a while. If several processes work on it, this one
 // then counts as idle, keeps trying, and other processes may take over its hosts.
 func (d *discovery) keep(ev event, now time.Time) {
-	log := d.p.cfg.Log
-	d.frontier.End(now, ev.lease, frontier.WaitHost(true))
-	if d.keptSince.IsZero() {
-		d.keptSince = now
-		why := []any{slog.String("host", ev.lease.Host()), slog.Any("error", ev.err)}
-		if d.p.cutOff(ev.err) {
-			log.Warn("a proxy fails, and the hosts behind it wait", why...)
-		} else {
-			log.Debug("a request has found no place in a queue", why...)
-		}
-	}
 	limit, fails := max(d.p.cfg.MaxBlocked, keptMin), "no request could be sent"
-	if d.p.cutOff(ev.err) {
+	cause, proxy := ev.err, d.p.cutOff(ev.err)
+	if proxy {
 		if fails = ProxyFails; !d.p.heard.Load() {
 			limit = newProxy
 		}
+		if e, ok := errors.AsType[*fetch.Error](ev.err); ok {
+			cause = e.Err // which names the proxy, and not the URL that it was to carry
+		}
+	}
+	d.frontier.End(now, ev.lease, frontier.WaitHost(fails+": "+cause.Error()))
+	if d.keptSince.IsZero() {
+		d.keptSince = now
+		d.tellKept(proxy, cause, now)
 	}
 	if d.p.asking.Load() > 0 || now.Sub(d.keptSince) < limit {
 		return
@@ -271,13 +272,39 @@ func (d *discovery) keep(ev event, now time.Time) {
 	if !d.stuck.Whole {
 		d.stuck = frontier.Idleness{
 			Blockage: frontier.Blockage{Whole: true}, Since: d.keptSince, Patience: limit,
-			Reason: fmt.Sprintf("%s for %v: %v", fails, limit, ev.err),
+			Reason: fmt.Sprintf("%s for %v: %v", fails, limit, cause),
 		}
 		if d.testify(); !d.endAll() {
-			log.Warn("no request can be sent: the hosts of this process are for others to ask",
-				slog.Duration("since", limit), slog.Any("error", ev.err))
+			d.p.cfg.Log.Warn("no request can be sent: the hosts of this process are for others to ask",
+				slog.Duration("since", limit), slog.Any("error", cause))
 		}
 		return
 	}
 	d.endAll()
+}
+
+// tellKept logs that requests begin to find no way out of this process. A proxy is warned of again when it was back
+// meanwhile, and after a minute if it fails now and then.
+func (d *discovery) tellKept(proxy bool, cause error, now time.Time) {
+	switch {
+	case !proxy:
+		d.p.cfg.Log.Debug("a request has found no place in a queue", slog.Any("error", cause))
+	case d.proxyTold.IsZero() || now.Sub(d.proxyTold) >= keptMin:
+		d.proxyTold = now
+		text := "the proxy fails: the crawl waits, and tries again"
+		if d.p.cfg.State != nil {
+			text += "; to use another one: Ctrl-C, then crawl resume DIR --proxy URL"
+		}
+		// The time comes first, since a person is not told of the same twice in a minute.
+		d.p.cfg.Log.Warn(text, slog.Time("since", now), slog.Any("error", cause))
+	}
+}
+
+// sent notes that a request has left this process.
+func (d *discovery) sent(now time.Time) {
+	if !d.proxyTold.IsZero() && !d.keptSince.IsZero() && now.Sub(d.keptSince) >= warnFrom {
+		d.proxyTold = time.Time{}
+		d.p.cfg.Log.Info("the proxy is back: the crawl goes on", slog.Duration("after", now.Sub(d.keptSince).Round(time.Second)))
+	}
+	d.keptSince, d.stuck = time.Time{}, frontier.Idleness{}
 }

@@ -82,7 +82,7 @@ var fateOf = [...]fate{
 
 // unused is the event of a lease of which no request was made, or none that was finished.
 func unused(l *frontier.Lease, took time.Duration, o attribution.Outcome) event {
-	return event{lease: l, took: took, outcome: o, fate: fateReturned, end: frontier.WaitHost(false)}
+	return event{lease: l, took: took, outcome: o, fate: fateReturned, end: frontier.WaitHost("")}
 }
 
 // extract is one worker: it fetches what is leased to it until there are no more leases. When work ends, its request is

@@ -176,7 +176,7 @@ func (l *law) fail() {
 	l.f.Release(l.now, lease, time.Duration(rapid.IntRange(0, 3000).Draw(l.T, "took"))*time.Millisecond, attribution.Outcome{})
 	switch fate := rapid.IntRange(0, 3).Draw(l.T, "fate"); {
 	case lease.Kind == frontier.Robots:
-		l.f.End(l.now, lease, frontier.WaitHost(false))
+		l.f.End(l.now, lease, frontier.WaitHost(""))
 	case fate == 0:
 		l.f.End(l.now, lease, frontier.RetryAt(later, attribution.Again(lease.Tries, attribution.Either)))
 	case lease.Kind == frontier.Control:
@@ -188,7 +188,7 @@ func (l *law) fail() {
 	case rapid.Bool().Draw(l.T, "lost"):
 		l.f.End(l.now, lease, frontier.RetryAt(l.now, attribution.Again(lease.Tries, attribution.Nobody)))
 	default:
-		l.f.End(l.now, lease, frontier.WaitHost(false))
+		l.f.End(l.now, lease, frontier.WaitHost(""))
 	}
 }
 

@@ -239,7 +239,7 @@ func statusParts(s *pipeline.Snapshot, perSecond float64) []string {
 	}
 	parts = append(parts, cli.Size(s.Bytes))
 	for i := range s.Hosts {
-		if h := &s.Hosts[i]; h.Blocked && h.Queued > 0 && h.Until.Sub(s.Time) >= time.Second {
+		if h := &s.Hosts[i]; (h.Blocked || strings.Contains(h.Reason, " ") && !h.Excluded) && h.Queued > 0 && h.Until.Sub(s.Time) >= time.Second {
 			return append(parts, h.Host+": "+waiting(s, h, limitOf(s, h.Host)))
 		}
 	}
