@@ -294,7 +294,7 @@ func hostFigures(k *Host) []dashboard.Figure {
 		add("Circuit", strings.ReplaceAll(d.State.String(), "_", " "), whole(d.ConsecutiveFails)+" failures in a row")
 		add("In flight", whole(d.InFlight), whole(d.Waiting)+" waiting")
 		add("Latency", dashboard.Number(d.AvgLatencyMS)+" ms", dashboard.Number(d.P95LatencyMS)+" ms at the 95th percentile")
-		add("Errors", dashboard.Number(100*d.ErrorRate)+" %", "of the last requests")
+		add("Failed requests", dashboard.Number(100*d.ErrorRate)+" %", "of the last requests")
 		add("Next request", "in "+dashboard.Number(d.NextPermitInMS)+" ms", "")
 	}
 	if f := k.Frontier; f != nil {

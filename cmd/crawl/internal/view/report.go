@@ -291,8 +291,9 @@ func circuits(l *ratelimit.LimiterSnapshot) string {
 // hostColumns joins what the frontier and the limiter know about each host. The columns host, URLs, queued and "limited
 // by" are not dropped for lack of width.
 func (r *Report) hostColumns() cli.Rows {
-	// URLs counts all that were requested, whether or not they are pages.
-	t := cli.Columns("<host", "URLs", "queued=0", "active=0~2", "rate/s=-~6", "avg ms=-~3", "p95 ms=-~1", "errors=0%~5",
+	// URLs counts pages that were requested, whatever their status. Failed is the share of the last requests that had no
+	// response or were refused; an error is a URL whose record has one, such as a 404.
+	t := cli.Columns("<host", "URLs", "queued=0", "active=0~2", "rate/s=-~6", "avg ms=-~3", "p95 ms=-~1", "failed=0%~5",
 		"<circuit=closed~4", "<limited by=-")
 	s := r.Snap
 	for i := range s.Hosts[:min(len(s.Hosts), reportHosts)] {

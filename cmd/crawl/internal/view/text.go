@@ -222,7 +222,7 @@ func (t *Text) changes() {
 
 func (t *Text) hosts() {
 	x := &t.Sum.Hosts
-	g := cli.Columns("<  host", "URLs", "failed=0", "size~1", "p50 ms=0~2", "p95 ms=0", "p99 ms=0~2", "waited=0.0s")
+	g := cli.Columns("<  host", "URLs", "errors=0", "size~1", "p50 ms=0~2", "p95 ms=0", "p99 ms=0~2", "waited=0.0s")
 	title, limits := "Hosts, the slowest first", false
 	for _, h := range x.Listed {
 		if cli.Seconds(h.Waited) != "0.0s" {
