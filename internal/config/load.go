@@ -28,6 +28,7 @@ type Sources struct {
 	// OpenTelemetry that say where traces are sent; empty ones count as not set. Nil means none.
 	Env   []string
 	Flags []FlagValue // the given flags in their order; nil means none
+	Seeds []string    // arguments of the command, for warnings alone; those that are no URLs do not matter
 }
 
 // Loaded is a checked configuration that knows where its values come from. It is not changed after [Load], and safe for
@@ -69,7 +70,7 @@ func Load(src Sources) (*Loaded, error) {
 	if err := l.err(); err != nil {
 		return nil, err
 	}
-	c.warnings()
+	c.warnings(src.Seeds)
 	slices.Sort(l.tree.warnings)
 	delete(l.origins, enabledPath) // the strategy has its origin
 	return &Loaded{Config: l.cfg, Origins: l.origins, Warnings: l.tree.warnings}, nil

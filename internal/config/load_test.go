@@ -42,6 +42,11 @@ func TestLoadNothingIsDefault(t *testing.T) {
 	require.Len(t, l.Origins, len(fields())+1, "one each, with hosts and resilience, without ratelimit.enabled")
 	require.Len(t, l.Warnings, 1)
 	require.Contains(t, l.Warnings[0], "--contact")
+	for seed, warned := range map[string]bool{"127.0.0.1:8080": false, "http://localhost/": false, "http://[::1]/": false, "a.test": true, "http://192.168.0.1/": true} {
+		own, err := Load(Sources{Seeds: []string{"http://127.0.1.1/", seed}})
+		require.NoError(t, err)
+		require.Equal(t, warned, len(own.Warnings) > 0, "a site of this machine needs no contact: %s", seed)
+	}
 }
 
 func TestStrongerLayersWin(t *testing.T) {

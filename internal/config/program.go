@@ -37,7 +37,7 @@ func FromProgram(root string, options any) (c Config, warnings []string, err err
 	if err := l.err(); err != nil {
 		return Config{}, nil, err
 	}
-	check.warnings()
+	check.warnings(nil)
 	for _, w := range l.tree.warnings {
 		warnings = append(warnings, InProgram(root, w))
 	}

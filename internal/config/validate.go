@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // Validate checks a configuration that a program made or changed, by the same rules as [Load], but adjusts nothing: a
@@ -192,12 +194,20 @@ func (c checker) files() {
 	}
 }
 
+// own reports whether all seeds are of this machine: whoever runs it needs no contact.
+func (c checker) own(seeds []string) bool {
+	return len(seeds) > 0 && len(c.cfg.Seeds.Files) == 0 && !slices.ContainsFunc(seeds, func(s string) bool {
+		u, err := canonical.ParseTyped(s)
+		return err != nil || !reach.Own(u.Hostname())
+	})
+}
+
 // warnings warns of what is no error.
-func (c checker) warnings() {
+func (c checker) warnings(seeds []string) {
 	c.warnOff()
 	c.warnRecord()
 	c.warnAccess()
-	if c.cfg.Fetch.Contact == "" && c.cfg.Fetch.UserAgent == "" {
+	if c.cfg.Fetch.Contact == "" && c.cfg.Fetch.UserAgent == "" && !c.own(seeds) {
 		c.warn("fetch.contact is empty: operators cannot tell whom to write to; give --contact with a URL or a mail address")
 	}
 	if r := &c.cfg.RateLimit; r.Remember != "" && !r.Enabled() {

@@ -274,6 +274,12 @@ func Localhost(host string) bool {
 	return host == "localhost" || strings.HasSuffix(host, ".localhost")
 }
 
+// Own reports whether a host is this machine, by its name or address alone.
+func Own(host string) bool {
+	addrs := fixed(host)
+	return len(addrs) > 0 && addrs[0].IsLoopback()
+}
+
 // Loopback lists the loopback addresses. It must not be changed.
 var Loopback = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 

@@ -23,13 +23,14 @@ import (
 type Settings struct {
 	File  string
 	Given []config.FlagValue // in the order of the command line
+	args  func() []string
 }
 
 // Add declares the flags of all settings that have one and for which keep returns true. They belong to cmd alone and
 // not to its subcommands, so that a flag without effect on a subcommand is an error there.
 func Add(cmd *cobra.Command, keep func(config.Flag) bool) *Settings {
-	s := &Settings{}
 	flags := cmd.Flags()
+	s := &Settings{args: flags.Args}
 	flags.SortFlags = false // the table's order is by importance
 	for _, f := range config.Flags() {
 		if !keep(f) {
@@ -105,7 +106,7 @@ func complete(cmd *cobra.Command, f config.Flag) {
 // Load loads the settings: the defaults, then the file, the environment and the flags, of which the later take
 // precedence.
 func (s *Settings) Load(env []string) (*config.Loaded, error) {
-	return Load(config.Sources{File: s.FileIn(env), Env: env, Flags: s.Given})
+	return Load(config.Sources{File: s.FileIn(env), Env: env, Flags: s.Given, Seeds: s.args()})
 }
 
 // Again returns a function that calls load again during a crawl; nil if file is empty, which means that the

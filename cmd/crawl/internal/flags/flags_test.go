@@ -66,6 +66,7 @@ func TestSwallowedFlagsAndFiles(t *testing.T) {
 }
 
 func again(s *Settings, env []string) (*config.Loaded, error) {
+	s.args = func() []string { return nil }
 	return Again(s.FileIn(env), func() (*config.Loaded, error) { return s.Load(env) })()
 }
 

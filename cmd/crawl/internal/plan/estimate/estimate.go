@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net/url"
 	"reflect"
 	"slices"
 	"strconv"
@@ -20,6 +21,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/robots"
 )
@@ -414,7 +416,8 @@ func (g *estimator) advise() {
 			denied++
 		}
 	}
-	if o.Fetch.Contact == "" && o.Fetch.UserAgent == "" {
+	others := func(h *Host) bool { return !reach.Own((&url.URL{Host: h.Host}).Hostname()) }
+	if o.Fetch.Contact == "" && o.Fetch.UserAgent == "" && slices.ContainsFunc(r.Hosts, others) {
 		say("contact", "give --contact with a URL or mail address, so that operators can reach you")
 	}
 	if n["scripts"] > 0 {
