@@ -276,7 +276,11 @@ func (w *Watch) due(now time.Time, all bool) (urls []string) {
 func (w *Watch) dueOf(h *host, now time.Time, all bool) (list []candidate) {
 	var pages []*entry
 	var histories []*plan.History
+	at := now.Unix()
 	for _, e := range h.entries {
+		if e.visited > at || e.tried > at { // the clock was set back
+			e.visited, e.tried, e.fresh, e.word, e.told = min(e.visited, at), min(e.tried, at), 0, min(e.word, at), min(e.told, at)
+		}
 		if e.kind == page && e.state == live {
 			pages, histories = append(pages, e), append(histories, &e.history)
 		}

@@ -2,12 +2,14 @@ package watch
 
 import (
 	"context"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -94,6 +96,67 @@ func TestWebhookFails(t *testing.T) {
 			require.Len(t, w.told(), 1)
 		})
 	}
+}
+
+// A feed names the site, also while it is empty, and what is gone by its last title.
+func TestFeed(t *testing.T) {
+	s := newSite(t, map[string]answer{"/": text("Home", "/a"), "/a": {text: "<title>About us</title><main><p>Text</main>"}})
+	dir := t.TempDir()
+	w := watched(t, dir, clocktest.NewFake(begin), true, 0, s.URL)
+	defer w.end()
+	file := filepath.Join(dir, "feed.xml")
+	require.NoError(t, w.Feed(file))
+	read := func() (channel struct {
+		Title string `xml:"channel>title"`
+		Link  string `xml:"channel>link"`
+		Items []struct {
+			Title string `xml:"title"`
+			Link  string `xml:"link"`
+		} `xml:"channel>item"`
+	}) {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.NoError(t, xml.Unmarshal(data, &channel))
+		require.Equal(t, "Changes of "+strings.TrimPrefix(s.URL, "http://"), channel.Title)
+		require.Equal(t, s.URL+"/", channel.Link)
+		return channel
+	}
+	require.Empty(t, read().Items)
+	w.round(0)
+	s.set("/a", answer{status: 404, text: "<title>Not found</title>"})
+	w.round(time.Hour)
+	items := read().Items
+	require.Len(t, items, 1)
+	require.Equal(t, "gone: About us", items[0].Title)
+	require.Equal(t, s.URL+"/a", items[0].Link)
+}
+
+// A clock that was years ahead keeps neither pages nor a webhook from their turn once it is right.
+func TestClockIsSetBack(t *testing.T) {
+	var posted atomic.Int32
+	hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { posted.Add(1) }))
+	defer hook.Close()
+	s := newSite(t, map[string]answer{"/": text("Home 0", "/bad"), "/bad": {status: 500}})
+	dir, clk := t.TempDir(), clocktest.NewFake(begin.AddDate(9, 0, 0))
+	w := watched(t, dir, clk, false, 0, s.URL)
+	w.round(0)
+	require.NoError(t, w.Webhook(hook.URL, nil))
+	require.NoError(t, w.store.db.Exec(fmt.Sprintf("UPDATE sinks SET wait = %d", clk.Now().Unix())))
+	w.end()
+	clk = clocktest.NewFake(begin)
+	w = watched(t, dir, clk, false, 0)
+	defer w.end()
+	require.NoError(t, w.Webhook(hook.URL, nil))
+	s.set("/", text("Home 1", "/bad"))
+	s.requests()
+	var told []string
+	for range 48 {
+		_, now := w.round(time.Hour)
+		told = append(told, now...)
+	}
+	require.Equal(t, []string{"changed / -Home 0 +Home 1"}, told)
+	require.Contains(t, s.requests(), "/bad 500")
+	require.EqualValues(t, 1, posted.Load())
 }
 
 // A failed disk ends the watch before the next request.

@@ -27,20 +27,21 @@ type store struct {
 	err     error // the first since the last failed
 }
 
-// schema is that of version 2. Times are in seconds since 1970; zero means never.
+// schema is that of version 3. Times are in seconds since 1970; zero means never.
 const schema = `
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE urls (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, state INTEGER NOT NULL, depth INTEGER NOT NULL, visited INTEGER NOT NULL,
 	tried INTEGER NOT NULL, failures INTEGER NOT NULL, visits INTEGER NOT NULL, digest INTEGER NOT NULL, fresh INTEGER NOT NULL,
 	word INTEGER NOT NULL, told INTEGER NOT NULL, url TEXT NOT NULL, etag TEXT, modified TEXT, history BLOB);
-CREATE TABLE texts (url INTEGER PRIMARY KEY, text BLOB NOT NULL);
+CREATE TABLE texts (url INTEGER PRIMARY KEY, text BLOB NOT NULL, title TEXT);
 CREATE TABLE held (url INTEGER PRIMARY KEY, known TEXT NOT NULL, text BLOB NOT NULL);
 CREATE TABLE hosts (name TEXT PRIMARY KEY, known TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE changes (id INTEGER PRIMARY KEY AUTOINCREMENT, change TEXT NOT NULL);
 CREATE TABLE sinks (name TEXT PRIMARY KEY, change INTEGER NOT NULL, wait INTEGER NOT NULL) WITHOUT ROWID;
-PRAGMA user_version = 2;`
+PRAGMA user_version = 3;`
 
-const schemaVersion = 2
+// fromVersion2 makes the schema of a database of version 2 that of version 3.
+const fromVersion2 = `ALTER TABLE texts ADD COLUMN title TEXT; PRAGMA user_version = 3;`
 
 // openStore opens a database, or creates it.
 func openStore(path string) (*store, error) {
@@ -49,9 +50,10 @@ func openStore(path string) (*store, error) {
 		return nil, err
 	}
 	version, err := db.QueryInt("PRAGMA user_version")
-	if err == nil && version == 0 {
-		err = db.Transact(func() error { return db.Exec(schema) })
-	} else if err == nil && version != schemaVersion {
+	change, known := map[int64]string{0: schema, 2: fromVersion2, 3: ""}[version]
+	if err == nil && known {
+		err = db.Transact(func() error { return db.Exec(change) })
+	} else if err == nil {
 		err = fmt.Errorf("%s is of another version of the program (%d): go on with that one, or begin anew in another directory", db.Path(), version)
 	}
 	if err != nil {
@@ -92,14 +94,16 @@ func (s *store) runJSON(query string, v any, params ...any) {
 	s.run(query, append(params, string(text))...)
 }
 
-// meta returns a value, or "" if there is none.
-func (s *store) meta(key string) (value string) {
-	s.each(`SELECT value FROM meta WHERE key = ?`, func(q *sqlitedb.Stmt) error {
+// value returns the text that a query finds, or "" if there is none.
+func (s *store) value(query string, params ...any) (value string) {
+	s.each(query, func(q *sqlitedb.Stmt) error {
 		value = q.ColumnText(0)
 		return nil
-	}, key)
+	}, params...)
 	return value
 }
+
+func (s *store) meta(key string) string { return s.value(`SELECT value FROM meta WHERE key = ?`, key) }
 
 const setMeta = `INSERT OR REPLACE INTO meta VALUES (?, ?)`
 
@@ -153,13 +157,13 @@ func unpackHistory(b []byte, h *plan.History) error {
 	return nil
 }
 
-// putLines writes the text of a page, compressed.
-func (s *store) putLines(id int64, lines []string) {
+// putText writes the text of a page, compressed, and its title.
+func (s *store) putText(id int64, lines []string, title string) {
 	var b strings.Builder
 	s.deflate.Reset(&b)
 	_, _ = io.WriteString(s.deflate, strings.Join(lines, "\n"))
 	_ = s.deflate.Close() // a Builder never fails
-	s.run(`INSERT OR REPLACE INTO texts VALUES (?, CAST(? AS BLOB))`, id, b.String())
+	s.run(`INSERT OR REPLACE INTO texts VALUES (?, CAST(? AS BLOB), ?)`, id, b.String(), title)
 }
 
 // lines returns the text of a page from one of the tables texts and held, or nil if there is none.

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 )
 
@@ -74,6 +76,24 @@ func TestDamage(t *testing.T) {
 				require.NoError(t, again.Close())
 			}
 			require.ErrorContains(t, err, what)
+		})
+	}
+}
+
+// A file that is no database is refused with a message, and left as it is.
+func TestNoDatabase(t *testing.T) {
+	for name, data := range map[string]string{"text": strings.Repeat("no database\n", 1000), "a part of one": "SQLite format 3\x00\x10\x00\x01\x01"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := filepath.Join(dir, databaseFile)
+			require.NoError(t, os.WriteFile(path, []byte(data), 0o600))
+			_, _, err := Saved(dir)
+			require.ErrorContains(t, err, path)
+			require.Equal(t, cli.CodeIO, cli.CodeOf(err))
+			t.Log(err)
+			is, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, data, string(is))
 		})
 	}
 }

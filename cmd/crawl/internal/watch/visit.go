@@ -15,6 +15,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/web/canonical"
+	"github.com/treadlight/crawl/internal/web/lazy"
 	"github.com/treadlight/crawl/internal/web/robots"
 	"github.com/treadlight/crawl/internal/web/sitemap"
 )
@@ -142,7 +143,9 @@ func (w *Watch) missed(e *entry, at time.Time, why string) {
 func (w *Watch) lost(e *entry, v *visit) {
 	if (e.state == live || e.state == quiet && e.visited > 0) && e.kind == page {
 		w.count(e, &w.counts.Gone)
-		w.report(v.change("gone", e))
+		c := v.change("gone", e)
+		c.Title = w.store.value(`SELECT title FROM texts WHERE url = ?`, e.id) // not that of the error page
+		w.report(c)
 	}
 	e.state, e.visited, e.etag, e.modified, e.digest = gone, v.at.Unix(), "", "", 0
 	w.store.run(`DELETE FROM texts WHERE url = ?`, e.id)
@@ -166,7 +169,7 @@ func (w *Watch) seen(e *entry, v *visit) {
 		w.count(e, &w.counts.Unchanged)
 	}
 	if e.state != live || other {
-		w.store.putLines(e.id, v.lines)
+		w.store.putText(e.id, v.lines, v.Title())
 	}
 	w.answered(e, v)
 }
@@ -210,17 +213,11 @@ func (w *Watch) answered(e *entry, v *visit) {
 // not say so, or that it gives the time of its response, as programs do that generate pages.
 func modifiedAgo(v *visit) time.Duration {
 	t, err := http.ParseTime(v.Header.Get("Last-Modified"))
-	if err != nil {
+	answered, undated := http.ParseTime(v.Header.Get("Date"))
+	if err != nil || v.at.Sub(t) <= time.Minute || undated == nil && answered.Sub(t) <= time.Minute {
 		return 0
 	}
-	ago, answered := v.at.Sub(t), v.at.Sub(t)
-	if date, err := http.ParseTime(v.Header.Get("Date")); err == nil {
-		answered = date.Sub(t)
-	}
-	if min(ago, answered) <= time.Minute {
-		return 0
-	}
-	return ago
+	return v.at.Sub(t)
 }
 
 // tag returns a validator, or "" if it is too long to keep.
@@ -231,6 +228,8 @@ func tag(s string) string {
 	return s
 }
 
+var maxAge = lazy.Regexp(`(?:^|[\s,])max-age="?(\d+)`)
+
 // freshUntil returns until when a response is fresh (RFC 9111), in seconds since 1970 and at most maxFresh after the
 // visit. Zero means that the host does not say so.
 func freshUntil(h http.Header, at time.Time) int64 {
@@ -240,16 +239,13 @@ func freshUntil(h http.Header, at time.Time) int64 {
 	if noDate != nil || noExpiry != nil {
 		lifetime = 0
 	}
-	for directive := range strings.SplitSeq(strings.ToLower(h.Get("Cache-Control")), ",") {
-		name, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
-		switch name {
-		case "no-cache", "no-store":
-			return 0
-		case "max-age":
-			if n, err := strconv.ParseUint(strings.Trim(value, `"`), 10, 32); err == nil || errors.Is(err, strconv.ErrRange) {
-				lifetime = time.Duration(n) * time.Second
-			}
-		}
+	control := strings.ToLower(h.Get("Cache-Control"))
+	if strings.Contains(control, "no-cache") || strings.Contains(control, "no-store") {
+		return 0
+	}
+	if m := maxAge().FindStringSubmatch(control); m != nil {
+		n, _ := strconv.ParseUint(m[1], 10, 32) // the greatest number if it is out of range
+		lifetime = time.Duration(n) * time.Second
 	}
 	age, _ := strconv.ParseUint(h.Get("Age"), 10, 32) // zero without a valid Age
 	if lifetime = min(lifetime, maxFresh) - time.Duration(age)*time.Second; lifetime <= 0 {

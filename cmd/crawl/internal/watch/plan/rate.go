@@ -114,26 +114,17 @@ const (
 // Rate returns the most likely rate of a page, and the variance of the logarithm of that rate.
 func (p Prior) Rate(h *History) (rate, variance float64) {
 	low, high := math.Log(minRate), math.Log(maxRate)
-	x := min(max(p.Mean, low), high)
 	info := 0.0
-	for range 60 {
+	for high-low > 1e-4 {
+		x := (low + high) / 2
 		var score float64
-		score, info = p.score(h, x)
-		if score > 0 {
+		if score, info = p.score(h, x); score > 0 {
 			low = x
 		} else {
 			high = x
 		}
-		next := x + score/info
-		if next <= low || next >= high {
-			next = (low + high) / 2
-		}
-		if math.Abs(next-x) < 1e-6 {
-			break
-		}
-		x = next
 	}
-	return math.Exp(x), 1 / info
+	return math.Exp((low + high) / 2), 1 / info
 }
 
 // score returns the derivative of the logarithm of the likelihood by x, the logarithm of the rate, and the negative
