@@ -220,8 +220,11 @@ func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, term *cli.Termina
 			}
 			next, r.all = now.Add(r.every), false
 		}
-		refused, err := w.Send(asked, 1)
 		wait := next.Sub(clock.System().Now())
+		sending, cancel := context.WithTimeout(asked, max(wait, time.Minute)) // a slow webhook does not keep pages waiting
+		refused, err := w.Send(sending, 1)
+		cancel()
+		wait = next.Sub(clock.System().Now())
 		switch {
 		case err != nil:
 			return err
