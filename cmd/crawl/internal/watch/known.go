@@ -274,24 +274,23 @@ func (w *Watch) due(now time.Time, all bool) (urls []string) {
 // dueOf returns the URLs of a host that are due, the best first, without those that this round has requested. It
 // estimates how often pages change from all visits of the host.
 func (w *Watch) dueOf(h *host, now time.Time, all bool) (list []candidate) {
-	var pages []*entry
-	var histories []*plan.History
+	var histories []*plan.History // of the pages that are there
 	at := now.Unix()
 	for _, e := range h.entries {
 		if e.visited > at || e.tried > at { // the clock was set back
 			e.visited, e.tried, e.fresh, e.word, e.told = min(e.visited, at), min(e.tried, at), 0, min(e.word, at), min(e.told, at)
 		}
 		if e.kind == page && e.state == live {
-			pages, histories = append(pages, e), append(histories, &e.history)
+			histories = append(histories, &e.history)
 		}
 	}
 	h.Prior = h.Prior.Fit(histories)
-	for _, e := range pages {
-		e.rate, _ = h.Prior.Rate(&e.history)
-	}
 	for _, e := range h.entries {
 		if e.round == w.round {
 			continue
+		}
+		if e.kind == page && e.state == live {
+			e.rate, _ = h.Prior.Rate(&e.history)
 		}
 		if class, value := e.value(now, all); value >= 1 || value > 0 && class == 2 {
 			list = append(list, candidate{e, class, value})

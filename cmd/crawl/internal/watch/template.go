@@ -175,19 +175,18 @@ func (e *edit) add(context string, from int) {
 
 // diff returns a diff of the edits for which told is true, and how many lines it adds and removes.
 func (c *comparison) diff(told func(*edit) bool) (text string, added, removed int) {
-	edited, shown := make(map[string]bool, len(c.edits)), make(map[string]bool) // by the texts of edits
+	shown := make(map[string]bool, len(c.edits)) // by the texts of edits
 	for i := range c.edits {
 		e := &c.edits[i]
-		edited[e.text] = true
-		switch is := told(e); {
+		is := told(e)
+		switch {
 		case !is || shown[e.text]:
-			continue
 		case e.removed:
 			removed++
 		default:
 			added++
 		}
-		shown[e.text] = true
+		shown[e.text] = is || shown[e.text]
 	}
 	if added+removed == 0 {
 		return "", 0, 0
@@ -198,7 +197,7 @@ func (c *comparison) diff(told func(*edit) bool) (text string, added, removed in
 	}
 	kept := func(lines, keys []string) (list []string) {
 		for i, key := range keys {
-			if shown[key] || !edited[key] {
+			if is, edited := shown[key]; is || !edited {
 				list = append(list, cmp.Or(was[key], lines[i]))
 			}
 		}

@@ -256,11 +256,7 @@ func freshUntil(h http.Header, at time.Time) int64 {
 
 // lead adds the URLs that a page, sitemap, feed or robots.txt leads to.
 func (w *Watch) lead(e *entry, v *visit) {
-	switch {
-	case e.kind == rules:
-		w.sitemaps(e, v)
-		return
-	case e.kind == source || sitemap.Detect(v.ContentType, v.Body) != sitemap.None:
+	if e.kind != page || sitemap.Detect(v.ContentType, v.Body) != sitemap.None {
 		w.list(e, v)
 		return
 	}
@@ -303,21 +299,21 @@ func (w *Watch) meet(v *visit, from *entry, u canonical.URL, k kind) {
 	}
 }
 
-// sitemaps adds the sitemaps that robots.txt names, or else /sitemap.xml, which may exist.
-func (w *Watch) sitemaps(e *entry, v *visit) {
-	urls := robots.Parse(v.Body).Sitemaps()
-	if len(urls) == 0 {
-		urls = []string{"/sitemap.xml"}
-	}
-	for _, ref := range urls[:min(len(urls), 100)] {
-		if to, err := v.u.Resolve(ref); err == nil {
-			w.meet(v, e, to, source)
-		}
-	}
-}
-
-// list reads a sitemap or a feed: it adds new URLs, and records the dates of changes.
+// list reads a list of URLs: robots.txt, which names sitemaps, or a sitemap or feed. It adds new URLs, and records the
+// dates of changes.
 func (w *Watch) list(e *entry, v *visit) {
+	if e.kind == rules {
+		named := robots.Parse(v.Body).Sitemaps()
+		if len(named) == 0 {
+			named = []string{"/sitemap.xml"} // which may exist
+		}
+		for _, ref := range named[:min(len(named), 100)] {
+			if to, err := v.u.Resolve(ref); err == nil {
+				w.meet(v, e, to, source)
+			}
+		}
+		return
+	}
 	kinds := map[sitemap.Rel]kind{sitemap.Sitemap: source, sitemap.Page: page}
 	sitemap.Read(sitemap.Document{Body: v.Body, Base: v.u, Charset: v.Charset, List: true, Rules: w.rules}, func(one sitemap.Entry) bool {
 		k, ok := kinds[one.Rel]
