@@ -223,14 +223,6 @@ func (w *Watch) know(e *entry) error {
 
 // begin adds the given seeds and, if the watch is new, the pages of the crawl in the directory.
 func (w *Watch) begin() error {
-	var seeds []canonical.URL
-	for _, seed := range w.o.Seeds {
-		u, err := canonical.ParseTyped(seed)
-		if err != nil {
-			return cli.Usagef("%s: %w", seed, err)
-		}
-		seeds = append(seeds, w.rules.Apply(u))
-	}
 	settings, err := w.o.Settings.SaveIn(w.o.Dir)
 	if err != nil {
 		return err
@@ -241,7 +233,12 @@ func (w *Watch) begin() error {
 			w.named[host] = true
 		}
 		w.first = !w.complete()
-		for _, u := range seeds {
+		for _, seed := range w.o.Seeds {
+			u, err := canonical.ParseTyped(seed)
+			if err != nil {
+				return cli.Usagef("%s: %w", seed, err)
+			}
+			u = w.rules.Apply(u)
 			w.name(u)
 			w.add(u, page, seedDepth)
 		}
