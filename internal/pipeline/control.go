@@ -56,10 +56,13 @@ func (p *Pipeline) Paused() (paused bool) {
 	return paused
 }
 
+// CrawlPaused is the reason why hosts wait while the crawl is paused.
+const CrawlPaused = "the crawl is paused"
+
 // tellPause names the pause of the crawl as the reason why a host waits, unless it has one of its own.
 func (d *discovery) tellPause(h *frontier.HostState) {
 	if d.paused && h.Queued > 0 && !h.Blocked && !h.Excluded {
-		h.Reason, h.Until = "the crawl is paused", time.Time{}
+		h.Reason, h.Until = CrawlPaused, time.Time{}
 	}
 }
 

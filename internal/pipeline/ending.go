@@ -21,7 +21,7 @@ const (
 	// newProxy is how long a proxy may fail through which no response has arrived: most likely, its setting is wrong.
 	newProxy = 5 * time.Second
 
-	// ProxyFails begins the reason of an [EndBlocked] if URLs are left because of a proxy.
+	// ProxyFails begins the reason why hosts wait for a proxy, and that of an [EndBlocked] if URLs are left because of it.
 	ProxyFails = "the proxy fails"
 
 	askedToStop = "asked to stop"

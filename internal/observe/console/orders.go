@@ -183,7 +183,7 @@ func readBody(w http.ResponseWriter, r *http.Request) (said body, err error) {
 		return body{}, &failure{http.StatusRequestEntityTooLarge, fmt.Sprintf("an order has %d bytes at most", maxBody)}
 	}
 	if err != nil {
-		return body{}, &failure{http.StatusBadRequest, fmt.Sprintf("the body is no order (%v): write a JSON object", err)}
+		return body{}, &failure{http.StatusBadRequest, fmt.Sprintf(`the body is no order (%v): write a JSON object of "url", "max_rps", "include" and "exclude"`, err)}
 	}
 	return said, nil
 }

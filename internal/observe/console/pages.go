@@ -239,7 +239,8 @@ var waitWords = map[string]string{
 	"retry":              "the time of a retry",
 	"loading":            "URLs that are being read from the disk",
 
-	"the crawl is paused": "the end of the pause",
+	pipeline.CrawlPaused: "the end of the pause",
+	pipeline.ProxyFails:  "a proxy that fails",
 }
 
 // reasonWords is what a host waits for, in words. A reason with a colon names its host behind it.
@@ -248,7 +249,7 @@ func reasonWords(reason string) string {
 		return words
 	}
 	short, _, _ := strings.Cut(reason, ":")
-	return short
+	return cmp.Or(waitWords[short], short)
 }
 
 func workingOf(s *state) string {
@@ -380,6 +381,8 @@ func StateOf(h *frontier.HostState, circuit breaker.State) dashboard.State {
 		return dashboard.Idle
 	case h.Blocked:
 		return dashboard.Refusing
+	case h.InFlight == 0 && (h.Reason == pipeline.CrawlPaused || strings.HasPrefix(h.Reason, pipeline.ProxyFails)):
+		return dashboard.Paused
 	}
 	return dashboard.Active
 }

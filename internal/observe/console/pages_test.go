@@ -205,6 +205,8 @@ func TestStateOf(t *testing.T) {
 		{frontier.HostState{InFlight: 1}, breaker.Closed, dashboard.Active},
 		{frontier.HostState{Queued: 1, Reason: "rule"}, breaker.Closed, dashboard.Active},
 		{frontier.HostState{Queued: 1, InFlight: 1, Reason: "per_host_max"}, breaker.Closed, dashboard.Active},
+		{frontier.HostState{Queued: 1, Reason: pipeline.CrawlPaused}, breaker.Closed, dashboard.Paused},
+		{frontier.HostState{Queued: 1, Reason: pipeline.ProxyFails + ": refused"}, breaker.Closed, dashboard.Paused},
 		{frontier.HostState{Queued: 1, Blocked: true, Reason: "retry_after"}, breaker.Closed, dashboard.Refusing},
 		{frontier.HostState{Queued: 1, Blocked: true}, breaker.Open, dashboard.Failing},
 		{frontier.HostState{Queued: 1, Excluded: true}, breaker.Open, dashboard.Blocked},

@@ -276,7 +276,7 @@ errors     URLs whose record has an error; requests by class
 refused    requests answered with 429 (throttled) or 503 (unavailable)
 rate/s     what the host may be asked now, as learned
 limit/s    the lowest rate that it refused of late, or that it tells as its limit
-trend      the rate of the last seconds, one each`, "\n")
+trend      the rate of the last seconds, one each; none while nothing is sent`, "\n")
 
 // hostRow is what frontier and limiter know about a host.
 type hostRow struct {
@@ -370,7 +370,7 @@ func (p *picture) table(columns, room int, title string, rows []hostRow, none st
 		how := styleDim // for the titles of the columns
 		if i > 0 {
 			how = map[dashboard.State]style{
-				dashboard.Failing: styleBad, dashboard.Refusing: styleWarn, dashboard.Blocked: styleWarn, dashboard.Idle: styleDim,
+				dashboard.Failing: styleBad, dashboard.Refusing: styleWarn, dashboard.Blocked: styleWarn, dashboard.Paused: styleWarn, dashboard.Idle: styleDim,
 			}[shown[i-1].state]
 		}
 		lines = append(lines, p.show(how, cli.Cut(line, columns)))
@@ -381,7 +381,7 @@ func (p *picture) table(columns, room int, title string, rows []hostRow, none st
 // columns returns the columns of a table of hosts. As in the report, the name of a host and what limits it stay when
 // columns are dropped for lack of width.
 func (p *picture) columns(rows []hostRow, screen int) cli.Rows {
-	t := cli.Columns("<host", "<state~5", "URLs~2", "queued~6", "in flight~1", "rate/s~7", "limit/s~3", "<trend~4", "<limited by")
+	t := cli.Columns("<host", "<state~5", "URLs~2", "queued~4", "in flight~1", "rate/s~7", "limit/s~6", "<trend~3", "<limited by")
 	longest, trendRoom := min(max(screen/5, leastName), 40), min(screen/8, 16)
 	for i := range rows {
 		r := &rows[i]

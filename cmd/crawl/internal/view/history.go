@@ -10,6 +10,9 @@ import (
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/observe/console"
+	"github.com/treadlight/crawl/internal/observe/console/dashboard"
 	"github.com/treadlight/crawl/internal/pipeline"
 )
 
@@ -57,15 +60,19 @@ func (p *history) note(s *pipeline.Snapshot) {
 	if p.trails == nil {
 		p.trails = make(map[string]*trail)
 	}
-	asked := make(map[string]int, len(s.Hosts))
+	hosts := make(map[string]*frontier.HostState, len(s.Hosts))
 	for i := range s.Hosts {
-		asked[s.Hosts[i].Host] = s.Hosts[i].Pages
+		hosts[s.Hosts[i].Host] = &s.Hosts[i]
 	}
 	for i := range s.Limiter.Top {
 		d := &s.Limiter.Top[i]
-		n, ok := asked[d.Domain]
-		if !ok && int(s.Frontier.Hosts) > len(s.Hosts) {
+		n, rate := 0, d.FillRate
+		if h := hosts[d.Domain]; h == nil && int(s.Frontier.Hosts) > len(s.Hosts) {
 			n = -1 // the snapshot does not list all hosts, and not this one
+		} else if h != nil {
+			if n = h.Pages; !slices.Contains([]dashboard.State{dashboard.Active, dashboard.Idle}, console.StateOf(h, d.State)) {
+				rate = 0 // nothing is sent
+			}
 		}
 		t := p.trails[d.Domain]
 		if t == nil && len(p.trails) < maxTrails {
@@ -73,7 +80,7 @@ func (p *history) note(s *pipeline.Snapshot) {
 			p.trails[d.Domain] = t
 		}
 		if t != nil && (len(t.rates) == 0 || s.Time.Sub(t.at) >= trailEvery) {
-			t.rates, t.asked, t.at = last(append(t.rates, d.FillRate), trailRoom), last(append(t.asked, n), trailRoom), s.Time
+			t.rates, t.asked, t.at = last(append(t.rates, rate), trailRoom), last(append(t.asked, n), trailRoom), s.Time
 		}
 	}
 	for name, t := range p.trails {

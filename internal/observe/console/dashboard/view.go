@@ -123,6 +123,7 @@ type State string
 // The states.
 const (
 	Active   State = "active"   // it is asked, at its pace
+	Paused   State = "paused"   // nothing is sent: the crawl is paused, or the proxy fails
 	Refusing State = "refusing" // it said "not now", or its quota is used up
 	Failing  State = "failing"  // its circuit is not closed
 	Blocked  State = "blocked"  // by whoever steers
@@ -130,7 +131,7 @@ const (
 )
 
 // States are all, in the order in which a filter offers them.
-func States() []State { return []State{Active, Refusing, Failing, Blocked, Idle} }
+func States() []State { return []State{Active, Paused, Refusing, Failing, Blocked, Idle} }
 
 // Row is a host in the table.
 type Row struct {
