@@ -141,10 +141,10 @@ func TestWriteFleet(t *testing.T) {
   ratelimit.ip_rps: 4.2 a second of 5 at 192.0.2.1, the busiest
   ratelimit.site_rps: nothing of 9 a second each
 
-process  state        hosts   done  found  lease
-w1       crawling        20  1,000  1,200  for 14s
-w2       no host          0      0      0  for 9s
-w3       lost             7     12      0  ended
+process  state     hosts   done  found  lease
+w1       crawling     20  1,000  1,200  for 14s
+w2       no host       0      0      0  for 9s
+w3       lost          7     12      0  ended
 `, status(func(s *redis.Status) {
 		s.Budgets = []redis.Budget{
 			{Name: "max_pages", Plan: "5000", Used: 1000},
