@@ -357,12 +357,12 @@ func TestFlagGroups(t *testing.T) {
 func TestHeapRoom(t *testing.T) {
 	const mib = 1 << 20
 	for live, percent := range map[uint64]int{
-		0:              800, // as for four MiB, the least that counts
-		4 * mib:        800,
-		10 * mib:       320,
-		31 * mib:       103,
-		32 * mib:       100,
-		33 * mib:       100,
+		0:              200, // as for four MiB, the least that counts
+		4 * mib:        200,
+		5 * mib:        160,
+		7 * mib:        114,
+		8 * mib:        100,
+		9 * mib:        100,
 		math.MaxUint64: 100,
 	} {
 		require.Equal(t, percent, gcPercent(live), live)
