@@ -224,7 +224,8 @@ type ExtractOptions struct {
 	// of off, exact, near. Empty: off.
 	Duplicates string `set:"duplicates.find"`
 	// Fields: rule that extracts a value from pages, or from the item before it, NAME=css:SELECTOR,
-	// css:SELECTOR@ATTRIBUTE, xpath:EXPRESSION, json:PATH or re:REGEXP. For example "price:number=css:.price".
+	// css:SELECTOR@ATTRIBUTE, xpath:EXPRESSION, json:PATH, re:REGEXP or page for its URL. For example
+	// "price:number=css:.price".
 	Fields []string `set:"extract.fields"`
 	// MaxElements: most elements of a page that are read; the record of a longer page says truncated. Range: 1000 to
 	// 10000000. Zero: 100000.

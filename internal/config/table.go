@@ -228,7 +228,7 @@ var renderFields = []field{
 var extractFields = []field{
 	{
 		path: fieldsPath, kind: kindList, most: pagefields.MaxRules, arg: "rule", flag: "field",
-		doc: "rule that extracts a value from pages, or from the item before it, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE, xpath:EXPRESSION, json:PATH or re:REGEXP, repeatable; empty = none", example: "price:number=css:.price", check: checkRule,
+		doc: "rule that extracts a value from pages, or from the item before it, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE, xpath:EXPRESSION, json:PATH, re:REGEXP or page for its URL, repeatable; empty = none", example: "price:number=css:.price", check: checkRule,
 		words: []wordFlag{
 			{"item", items.ItemWord, "rule", "a record for each such element in place of one for each page: css:SELECTOR, xpath:EXPRESSION, json:PATH, schema:TYPE or page, repeatable"},
 			{"next", items.NextWord, "rule", "links to follow in place of all: css:SELECTOR and the like, or param:NAME for the next number in the URL, repeatable"},

@@ -58,6 +58,7 @@ func compile(r Rule) (compiled, error) {
 	switch {
 	case r.selectors() != 1:
 		errs = append(errs, problem("css", "give one of css, xpath, json and re"))
+	case r.Page:
 	case r.CSS != "":
 		if c.css, err = compileCSS(r.CSS); err != nil {
 			errs = append(errs, problem("css", "%v", err))

@@ -101,6 +101,9 @@ func (p *page) field(c *compiled) (f Field) {
 		}
 	}()
 	switch {
+	case c.Page:
+		p.add(&f, c, p.URL.String())
+		return f
 	case c.json != nil:
 		p.json(&f, c)
 		return f

@@ -153,5 +153,8 @@ func (r *Rule) selectors() (n int) {
 			n++
 		}
 	}
+	if r.Page {
+		n++
+	}
 	return n
 }

@@ -62,10 +62,11 @@ func ParseType(s string) (Type, error) {
 type Rule struct {
 	// Name consists of letters, digits, "_" and "-".
 	Name string
-	// CSS, XPath, JSON or RE selects the values; exactly one is set. JSON is a JSONPath (RFC 9535) for a JSON document.
+	// CSS, XPath, JSON or RE selects the values, unless Page is set; exactly one is. JSON is a JSONPath (RFC 9535) for a JSON document.
 	// It may omit "$." at the beginning, and has neither filters nor more than one "..". RE is a regular expression for
 	// the text that a reader sees. Its value is the first group, if there is one; repeated values count once.
 	CSS, XPath, JSON, RE string
+	Page                 bool // the value is the URL of the page, and nothing selects it
 	// Attr is an attribute of the elements that CSS selects. Empty means the element itself.
 	Attr string
 	// All selects every value. False selects the first.
@@ -80,11 +81,12 @@ const (
 	xpathPrefix = "xpath:"
 	jsonPrefix  = "json:"
 	rePrefix    = "re:"
+	pageWord    = "page"
 	allWord     = "all"
 	matchMark   = " url~"
 )
 
-const shape = `write NAME=css:SELECTOR, NAME=css:SELECTOR@ATTRIBUTE, NAME=xpath:EXPRESSION, NAME=json:PATH or NAME=re:REGEXP`
+const shape = `write NAME=css:SELECTOR, NAME=css:SELECTOR@ATTRIBUTE, NAME=xpath:EXPRESSION, NAME=json:PATH, NAME=re:REGEXP, or NAME=page for the URL of the page`
 
 // ScopePseudo selects the element within which a rule is evaluated, such as the element of an item.
 const ScopePseudo = ":scope"
@@ -100,6 +102,7 @@ var (
 //	NAME[:TYPE][:all]=xpath:EXPRESSION[ url~REGEXP]
 //	NAME[:TYPE][:all]=json:PATH[ url~REGEXP]
 //	NAME[:TYPE][:all]=re:REGEXP[ url~REGEXP]
+//	NAME=page[ url~REGEXP]
 //
 // A SELECTOR that is left out before an ATTRIBUTE means [ScopePseudo].
 //
@@ -135,6 +138,10 @@ func Parse(s string) (Rule, error) {
 		r.RE = strings.TrimSpace(rest)
 		return r, nil
 	}
+	if found == pageWord {
+		r.Page = true
+		return r, nil
+	}
 	rest, ok := strings.CutPrefix(found, cssPrefix)
 	if !ok {
 		return r, fmt.Errorf("%q begins with none of %s, %s, %s and %s; %s", found, cssPrefix, xpathPrefix, jsonPrefix, rePrefix, shape)
@@ -157,6 +164,8 @@ func (r Rule) String() string {
 		b.WriteString(":" + allWord)
 	}
 	switch {
+	case r.Page:
+		b.WriteString("=" + pageWord)
 	case r.XPath != "":
 		b.WriteString("=" + xpathPrefix + r.XPath)
 	case r.JSON != "":

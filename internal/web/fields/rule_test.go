@@ -21,6 +21,7 @@ func TestParse(t *testing.T) {
 		"n=xpath:count(//a) url~/x/":                     {Name: "n", XPath: "count(//a)", Match: "/x/"},
 		"body:html=css:article":                          {Name: "body", CSS: "article", Type: HTML},
 		`mail:all=re:[\w.+-]+@[\w.-]+ url~/team/`:        {Name: "mail", RE: `[\w.+-]+@[\w.-]+`, All: true, Match: "/team/"},
+		"url=page url~/p/":                               {Name: "url", Page: true, Match: "/p/"},
 		"größe=css:b":                                    {Name: "größe", CSS: "b"},
 	} {
 		got, err := Parse(line)

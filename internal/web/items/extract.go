@@ -149,7 +149,7 @@ func Digest(all []*record.Extracted) string {
 	sum := sha256.New()
 	for _, item := range all {
 		bare := *item
-		bare.Page = ""
+		bare.Page, bare.Fields = "", slices.DeleteFunc(slices.Clone(item.Fields), func(v record.Values) bool { return v.Values[0] == item.Page })
 		text, _ := bare.MarshalJSON() // cannot fail: the item was encoded before
 		sum.Write(text)
 	}
@@ -176,8 +176,8 @@ func (k *kind) each(p *Page, w fields.Within, yield func(fields.Within) bool) {
 	}
 }
 
-// item returns the item of a part. It returns nil if the part has none of the fields, like the head of a table among
-// its rows.
+// item returns the item of a part. It returns nil if the part has none of the fields but the URL of the page, like the
+// head of a table among its rows.
 func (k *kind) item(part fields.Within) (*record.Extracted, error) {
 	item := &record.Extracted{Kind: k.Name}
 	if k.fields == nil {
@@ -196,11 +196,11 @@ func (k *kind) item(part fields.Within) (*record.Extracted, error) {
 		return item, nil
 	}
 	found, err := k.fields.In(part)
+	if !slices.ContainsFunc(found, func(f fields.Field) bool { return f.Values[0] != part.URL.String() }) {
+		return nil, err
+	}
 	for _, f := range found {
 		item.Fields = append(item.Fields, record.Values{Name: f.Name, Values: f.Values, List: f.All, Number: f.Number})
-	}
-	if len(found) == 0 {
-		return nil, err
 	}
 	return item, err
 }

@@ -56,6 +56,7 @@ func TestItems(t *testing.T) {
 		"schema, whole":     {shop, []string{"item schema:Product"}, []string{`{"@type":"Product","name":"A","offers":{"price":3.5}` + page}},
 		"schema, fields":    {shop, []string{"item schema:Product", "price:number=json:offers.price", "all:all=json:offers"}, []string{`{"price":3.5,"all":["{\"price\":3.5}"]` + page}},
 		"the page":          {shop, []string{"item page", "next=css:.next"}, []string{`{"next":"next"` + page}},
+		"where it is":       {shop, []string{"at=page", "item css:.product", "name=css:h3"}, []string{`{"name":"Blue…","at":"https://a.test/list"` + page, `{"name":"Stool","at":"https://a.test/list"` + page}},
 		"kinds":             {shop, []string{"item a=css:h3", "item b=css:p", "item c=css:p url~nowhere"}, []string{`{"text":"Blue…","url":"https://a.test/p/1"` + `,"page":"https://a.test/list","item":"a"}`, `{"text":"Stool","page":"https://a.test/list","item":"a"}`, `{"text":"1.234,50 €","page":"https://a.test/list","item":"b"}`, `{"text":"call us","page":"https://a.test/list","item":"b"}`}},
 		"json":              {`{"list":[{"n":1,"t":["a","b"]},{"n":2e3,"t":[]}]}`, []string{"item json:list", "n:number=json:n", "t:all=json:t"}, []string{`{"n":1,"t":["a","b"]` + page, `{"n":2000` + page}},
 		"page of the user":  {shop, []string{"item css:h3", "page=css:a@title"}, []string{`{"page":"Blue chair"}`}},
@@ -76,6 +77,20 @@ func TestItems(t *testing.T) {
 			require.Len(t, Digest(r.Items), 16)
 		})
 	}
+}
+
+// A field may name and place the column of the page; the page is no second column then. Lists end at a page with the same
+// items as the page before, whatever the URL.
+func TestPageIsAField(t *testing.T) {
+	r := rulesOf(t, "item css:.product", "url=page", "name=css:h3")
+	columns, err := r.Columns(DefaultName)
+	require.NoError(t, err)
+	require.Equal(t, []string{"url", "name"}, columns)
+	e, err := r.Extractor()
+	require.NoError(t, err)
+	one, two := e.Page(at(t, "https://a.test/list", shop)), e.Page(at(t, "https://a.test/list?page=2", shop))
+	require.Len(t, one.Items, 2, "the third has no field of its own")
+	require.Equal(t, Digest(one.Items), Digest(two.Items))
 }
 
 // A thing that many references lead to is written for each of them: its size is counted before that.

@@ -259,16 +259,22 @@ func parseNext(s string) (n Next, err error) {
 	return n, nil
 }
 
-// Columns returns the columns of a table of the items with that name: the fields in their order, and the page. It
-// returns an error if the fields are not known.
+// Columns returns the columns of a table of the items with that name: the fields in their order, and the page unless a
+// field is that. It returns an error if the fields are not known.
 func (r *Rules) Columns(name string) ([]string, error) {
+	placed := false // a field is the URL of the page
 	for i := range r.Kinds {
-		if k := &r.Kinds[i]; k.Name == name && len(k.Fields) == 0 {
+		k := &r.Kinds[i]
+		if k.Name != name {
+			continue
+		}
+		placed = placed || slices.ContainsFunc(k.Fields, func(f fields.Rule) bool { return f.Page })
+		if len(k.Fields) == 0 {
 			return nil, fmt.Errorf("a table of items has a column for each field, and %q has none: give fields, such as --field name=json:name; 'crawl try' shows what there is", k.source)
 		}
 	}
 	all := r.Fields()[name]
-	if !slices.Contains(all, PageColumn) {
+	if !placed && !slices.Contains(all, PageColumn) {
 		all = append(all, PageColumn)
 	}
 	return all, nil
