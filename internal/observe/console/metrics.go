@@ -164,7 +164,7 @@ func crawlRows() []row {
 			func(s *state) map[string]int64 { return s.Outcomes }),
 		counter("treadlight_answers_total", "Requests that a host answered with a status.", func(s *state) float64 { return float64(s.Answered) }),
 		counter("treadlight_retries_total", "Fetches that were to be repeated.", func(s *state) float64 { return float64(s.Retries) }),
-		counter("treadlight_refused_single_urls_total", "Refusals that were one URL's alone, as others of its host were served.", func(s *state) float64 { return float64(s.OfURL) }),
+		counter("treadlight_refused_single_urls_total", "Failures of one URL alone, as others of its host were served.", func(s *state) float64 { return float64(s.OfURL) }),
 		counter("treadlight_returned_leases_total", "URLs that workers gave back unasked, as the situation of their host had changed.", func(s *state) float64 { return float64(s.Returned) }),
 		counter("treadlight_robots_refused_urls_total", "URLs that robots.txt refuses.", func(s *state) float64 { return float64(s.Refused) }),
 		counter("treadlight_robots_unknown_urls_total", "URLs given up because robots.txt cannot be had.", func(s *state) float64 { return float64(s.Unruled) }),

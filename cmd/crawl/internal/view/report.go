@@ -194,7 +194,7 @@ func (r *Report) facts() (l facts) {
 	l.add(s.Trapped > 0, "probable traps", "%s skipped (to fetch them: --no-traps)", cli.Plural(s.Trapped, "URL"))
 	l.duplicates(s.Duplicates)
 	l.add(s.Unruled > 0, "given up", "%s, as robots.txt could not be fetched", cli.Plural(s.Unruled, "URL"))
-	l.add(s.OfURL > 0, "refused", "%s for single URLs of hosts that served others", cli.Plural(s.OfURL, "request"))
+	l.add(s.OfURL > 0, "failed", "%s for single URLs of hosts that served others", cli.Plural(s.OfURL, "request"))
 	l.add(s.Refused > 0, "disallowed", "%s, by robots.txt", cli.Plural(s.Refused, "URL"))
 	l.add(s.Unindexed > 0, "not recorded", "%s, by noindex", cli.Plural(s.Unindexed, "page"))
 	l.add(s.Rendered > 0, "rendered", "%s", cli.Plural(s.Rendered, "page"))
