@@ -84,25 +84,19 @@ const (
 // Run audits a site. Its error carries the exit code, also that of findings.
 func Run(ctx context.Context, cfg Config) error {
 	a := &audit{Config: cfg, began: clock.System().Now()}
+	old, err := a.older() // before the directory is prepared: it may be that of the older audit
+	if err != nil {
+		return err
+	}
 	if err := a.prepare(); err != nil {
 		return err
 	}
 	if a.Dir == "" {
 		defer os.RemoveAll(a.work) //nolint:errcheck // what remains is in a temporary directory
 	}
-	old, err := a.older()
+	result, err := a.judge(a.crawl(ctx))
 	if err != nil {
-		return err
-	}
-	if err := a.crawl(ctx); err != nil {
-		if a.Dir != "" && slices.Contains([]int{cli.CodeNothing, cli.CodeBlocked}, cli.CodeOf(err)) {
-			err = cmp.Or(a.file(report.JUnit, &report.Report{Failed: cli.Message(err)}), err)
-		}
-		return err
-	}
-	result, err := a.judge()
-	if err != nil {
-		return err
+		return a.fail(err)
 	}
 	if old != nil {
 		result.Compare(old)
@@ -133,6 +127,7 @@ type audit struct {
 
 	partial     string // why not everything was visited; empty means that it was
 	interrupted bool
+	left        int64 // URLs that are queued, if the audit has obtained something
 }
 
 // prepare checks the arguments and creates the directories.
@@ -157,13 +152,12 @@ func (a *audit) prepare() (err error) {
 	done := filepath.Join(a.Dir, jsonFile)
 	if _, err := os.Stat(done); err == nil { // an audit that can continue has no report yet
 		if !a.Options.Output.Overwrite {
-			return cli.IOf("%s has an audit that is done: add --overwrite to replace it, or give another directory and compare by --against %s", a.Dir, a.Dir)
+			return cli.IOf("%s has an audit that is done: add --overwrite to replace it, and --against %s to compare with it", a.Dir, a.Dir)
 		}
-		if old := filepath.Clean(a.Against); a.Against != "" && (old == filepath.Clean(a.Dir) || old == done) {
-			return cli.Usagef("--against %s is what --overwrite replaces: give another --output", a.Against)
-		}
-		if err = errors.Join(os.RemoveAll(a.work), os.Remove(done)); err != nil {
-			return cli.Write("--output", err)
+		if old := filepath.Clean(a.Against); a.Against == "" || old != filepath.Clean(a.Dir) && old != done { // else it stays until there is a new one
+			if err = errors.Join(os.RemoveAll(a.work), os.Remove(done)); err != nil {
+				return cli.Write("--output", err)
+			}
 		}
 	}
 	if err = cmp.Or(os.MkdirAll(a.Dir, 0o777), os.MkdirAll(a.work, 0o700)); err != nil { // the umask of the user takes bits away
@@ -191,7 +185,7 @@ func (a *audit) older() (*report.Report, error) {
 	old, err := report.Read(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, cli.IOf("--against %s: there is no audit: leave --against out the first time, and keep what -o writes for the next", a.Against)
+		return nil, cli.IOf("--against %s: there is no audit: leave --against out the first time; if the audit there obtained nothing, give the last one that has audit.json", a.Against)
 	case err != nil:
 		return nil, cli.IOf("--against %s: %w", a.Against, err)
 	}
@@ -228,19 +222,19 @@ func (a *audit) crawl(ctx context.Context) error {
 	}
 	err = job.Supervise(ctx, a.Term, a.Log, a.Every, c, func(ctx context.Context) error { return c.Run(ctx, a.Seeds...) })
 	snap := c.Snapshot()
+	if snap.Pages > 0 || o.State != nil {
+		a.left = snap.Frontier.Queued
+	}
 	switch err = errors.Join(err, file.Close()); {
 	case cli.DiskFull(err) && a.Dir != "":
-		return cli.IOf("%w: free some room on its disk, and go on by the same command", err)
+		return cli.IOf("%w: free some room on its disk, and go on by the same command without --overwrite", err)
 	case err != nil:
 		return err
 	case snap.State == "interrupted" && a.Dir != "":
-		a.Log.Info("the audit was interrupted; go on with it by the same command", slog.String("audit", a.Dir))
+		a.Log.Info("the audit was interrupted; go on with it by the same command without --overwrite", slog.String("audit", a.Dir))
 		return &cli.Error{Code: cli.CodeInterrupted}
 	case snap.State != "done":
 		a.interrupted, a.partial = snap.State == "interrupted", snap.Reason
-	}
-	if snap.Pages == 0 && o.State == nil {
-		return cli.ErrNothing
 	}
 	return nil
 }
@@ -267,6 +261,9 @@ func (a *audit) open() (crawl.Options, error) {
 	}
 	file, seeds := filepath.Join(a.work, seedsName), strings.Join(slices.Sorted(slices.Values(a.canonicalSeeds())), "\n")
 	state, err := crawl.OpenState(crawl.StateConfig{Dir: a.work, Version: cli.Version(), Log: a.Log})
+	if err == nil && (a.Options.Output.Overwrite || state.Done() && !state.Obtained()) {
+		o.Output.Overwrite, err = true, cmp.Or(state.Close(), fs.ErrNotExist)
+	}
 	switch old, missing := os.ReadFile(file); {
 	case errors.Is(err, fs.ErrNotExist):
 		o.StateDir = a.work
@@ -390,8 +387,11 @@ func (w factsFile) Write(r *record.Record) error {
 	return w.WriteItem(r, record.Item{Value: f, JSON: text})
 }
 
-// judge applies the rules to the facts.
-func (a *audit) judge() (*report.Report, error) {
+// judge applies the rules to the facts, unless the crawl has failed.
+func (a *audit) judge(failed error) (*report.Report, error) {
+	if failed != nil {
+		return nil, failed
+	}
 	site := &rules.Site{Seeds: a.canonicalSeeds(), Partial: a.partial != "", External: a.External}
 	// A heap may double before it is collected. For a large site that may be more than the machine can spare.
 	if limit := debug.SetMemoryLimit(-1); limit > mostMemory {
@@ -401,7 +401,25 @@ func (a *audit) judge() (*report.Report, error) {
 	if err := rules.Read(filepath.Join(a.work, factsName), site); err != nil {
 		return nil, cli.IO(err)
 	}
+	if site.Totals.Pages == 0 {
+		return nil, cli.ErrNothing
+	}
 	return report.New(site, a.began, a.partial, a.skip), nil
+}
+
+// fail returns err. If that says that nothing was obtained, or that hosts refuse, it removes what it has of an older
+// audit, except for the file that marks it as done, and writes a failure for CI. The crawl stays if it has URLs left.
+func (a *audit) fail(err error) error {
+	if a.Dir == "" || !slices.Contains([]int{cli.CodeNothing, cli.CodeBlocked}, cli.CodeOf(err)) {
+		return err
+	}
+	if a.left == 0 {
+		_ = os.RemoveAll(a.work) // if this fails, so does the write below
+	}
+	for _, form := range report.Forms[:len(report.Forms)-1] {
+		_ = os.Remove(filepath.Join(a.Dir, form.Name))
+	}
+	return cmp.Or(a.file(report.JUnit, &report.Report{Failed: cli.Message(err)}), err)
 }
 
 // file writes one form of the report into the directory.

@@ -135,6 +135,59 @@ func TestAuditKilledBeforeItBegan(t *testing.T) {
 	require.Equal(t, cli.CodeFindings, cli.CodeOf(auditOf(t.Context(), dir, server.URL)))
 }
 
+// On a day without a single page an audit has no result, and the next one begins anew, whatever the site answers and
+// whatever the audits before have left.
+func TestAuditThatObtainedNothing(t *testing.T) {
+	for what, status := range map[string]int{"/robots.txt": http.StatusServiceUnavailable, "/": http.StatusInternalServerError} {
+		t.Run(what, func(t *testing.T) {
+			site := new(faulty)
+			var down atomic.Bool
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch {
+				case down.Load() && r.URL.Path == what:
+					w.WriteHeader(status)
+				case down.Load() && r.URL.Path == "/robots.txt":
+					_, _ = io.WriteString(w, "User-agent: *\n")
+				default:
+					site.ServeHTTP(w, r)
+				}
+			}))
+			defer server.Close()
+			dir := t.TempDir()
+			audit := func(overwrite bool) error {
+				var o crawl.Options
+				o.Politeness.Strategy, o.Scope.Resources, o.MaxBlocked, o.Output.Overwrite = "off", true, -1, overwrite
+				o.Politeness.Retries = -1
+				return Run(t.Context(), Config{
+					Options: o, Seeds: []string{server.URL}, Dir: dir, Quiet: true, FailOn: []string{"error"}, Out: io.Discard,
+					Term: cli.NewTerminal(io.Discard, nil, "none"), Log: slog.New(slog.DiscardHandler),
+				})
+			}
+			require.Equal(t, cli.CodeFindings, cli.CodeOf(audit(false)))
+			want := findings(t, dir)
+			for _, overwrite := range []bool{true, false} {
+				down.Store(true)
+				for range 2 {
+					require.Contains(t, []int{cli.CodeNothing, cli.CodeBlocked}, cli.CodeOf(audit(true)))
+					there, err := os.ReadDir(dir)
+					require.NoError(t, err)
+					require.Equal(t, []string{"junit.xml"}, names(there))
+				}
+				down.Store(false)
+				require.Equal(t, cli.CodeFindings, cli.CodeOf(audit(overwrite)))
+				require.Equal(t, want, findings(t, dir))
+			}
+		})
+	}
+}
+
+func names(of []os.DirEntry) (list []string) {
+	for _, e := range of {
+		list = append(list, e.Name())
+	}
+	return list
+}
+
 // Successful responses of other sites are reused for a day, others never. Without External they are counted.
 func TestKnownAnswers(t *testing.T) {
 	asked := make(chan string, 100)
