@@ -113,11 +113,13 @@ func (p place) response(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
+var errAbsent = errors.New("the archive does not have it; without a URL, read lists what is there")
+
 // Fetch implements [crawl.Fetcher].
 func (a *Archive) Fetch(_ context.Context, req *http.Request) (*http.Response, error) {
 	at, ok := a.latest[req.URL.String()]
 	if !ok {
-		return nil, errors.New("the archive does not have it; without a URL, read lists what is there")
+		return nil, errAbsent
 	}
 	res, err := at.response(req)
 	if err != nil || at.digest == "" {

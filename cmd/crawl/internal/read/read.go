@@ -98,6 +98,8 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	for i := r.settled; i < len(r.results); i++ {
 		switch x := &r.results[i]; {
+		case errors.Is(err, errAbsent): // nobody was to be reached
+			x.err = errAbsent
 		case unreachable && len(r.results) == 1:
 			x.err = err
 		case x.page != nil || x.err != nil:
