@@ -291,12 +291,12 @@ func (d *discovery) tellKept(proxy bool, cause error, now time.Time) {
 		d.p.cfg.Log.Debug("a request has found no place in a queue", slog.Any("error", cause))
 	case d.proxyTold.IsZero() || now.Sub(d.proxyTold) >= keptMin:
 		d.proxyTold = now
-		text := "the proxy fails: the crawl waits, and tries again"
-		if d.p.cfg.State != nil {
-			text += "; to use another one: Ctrl-C, then crawl resume DIR --proxy URL"
-		}
 		// The time comes first, since a person is not told of the same twice in a minute.
-		d.p.cfg.Log.Warn(text, slog.Time("since", now), slog.Any("error", cause))
+		more := []any{slog.Time("since", now), slog.Any("error", cause)}
+		if d.p.cfg.State != nil {
+			more = append(more, slog.String("to_use_another_one", "Ctrl-C, then crawl resume DIR --proxy URL"))
+		}
+		d.p.cfg.Log.Warn("the proxy fails: the crawl waits, and tries again", more...)
 	}
 }
 

@@ -143,8 +143,11 @@ func TestPerSecond(t *testing.T) {
 // TestRateIsDrawn is a search, a cut, a hold and what comes after it.
 func TestRateIsDrawn(t *testing.T) {
 	samples := []hostSample{
-		{at: second(0), rate: 4}, {at: second(1), rate: 8}, {at: second(2), rate: 8, limit: 17},
-		{at: second(3), rate: 5, limit: 8}, {at: second(4), rate: 6, limit: 6, state: breaker.Open},
+		{at: second(0), rate: 4},
+		{at: second(1), rate: 8},
+		{at: second(2), rate: 8, limit: 17},
+		{at: second(3), rate: 5, limit: 8},
+		{at: second(4), rate: 6, limit: 6, state: breaker.Open},
 	}
 	events := []ratelimit.Event{
 		{Time: second(1.5), FromRPS: 8, HoldMS: 1000, Text: "refused"},

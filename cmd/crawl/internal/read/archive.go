@@ -80,6 +80,7 @@ func (a *Archive) scan(path string) error {
 		if err != nil {
 			continue // of another protocol
 		}
+		_ = res.Body.Close() // only the head counts
 		media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
 		at := place{path, rec.Offset, digest, fmt.Sprintf("%d %-16s", res.StatusCode, media)}
 		if kind == "response" {

@@ -106,14 +106,15 @@ func TestFeed(t *testing.T) {
 	defer w.end()
 	file := filepath.Join(dir, "feed.xml")
 	require.NoError(t, w.Feed(file))
-	read := func() (channel struct {
+	type rss struct {
 		Title string `xml:"channel>title"`
 		Link  string `xml:"channel>link"`
 		Items []struct {
 			Title string `xml:"title"`
 			Link  string `xml:"link"`
 		} `xml:"channel>item"`
-	}) {
+	}
+	read := func() (channel rss) {
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.NoError(t, xml.Unmarshal(data, &channel))
