@@ -11,6 +11,7 @@ import (
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/mirror/rewrite"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // What a round has found out about a URL. Empty means nothing new.
@@ -83,6 +84,32 @@ func (m *Mirror) report() *Report {
 	return r
 }
 
+// cause is why one URL, or several of a host, got no response.
+type cause struct {
+	Failure
+	host, text string
+	n          int
+}
+
+// causes returns the failures, those of a host that got no response for the same reason as one.
+func (r *Report) causes() (all []cause) {
+	at := make(map[[2]string]int) // in all, by host and text
+	for _, f := range r.Failures {
+		c := cause{f, canonical.Restore(f.URL).Host(), cmp.Or(f.Err, fmt.Sprint(f.Status)), 1}
+		if strings.HasPrefix(f.Err, "address_denied: ") {
+			c.text = "it has a private address; to have it asked, give --allow-private"
+		}
+		key := [2]string{c.host, c.text}
+		if i, known := at[key]; known && f.Err != "" {
+			all[i].n++
+			continue
+		}
+		at[key] = len(all)
+		all = append(all, c)
+	}
+	return all
+}
+
 // shownFailures is how many failures Write lists.
 const shownFailures = 10
 
@@ -94,19 +121,23 @@ func (r *Report) Write(w io.Writer) {
 			fmt.Fprintf(&b, format, args...)
 		}
 	}
-	say(r.Complete, "done: ")
+	all := r.causes()
+	alike := slices.ContainsFunc(all, func(c cause) bool { return c.n > 1 })
+	say(r.Complete && alike, "done, but not all files could be had: ")
+	say(r.Complete && !alike, "done: ")
 	say(!r.Complete, "not complete; the same command goes on: ")
 	say(true, "%s and %s, %s in %s\n", cli.Plural(r.Pages, "HTML page"), cli.Plural(r.Files, "other file"), cli.Size(r.Bytes), r.Dir)
 	say(true, "  this round: %s new, %s changed, %s unchanged, %s gone", cli.Count(r.New), cli.Count(r.Changed), cli.Count(r.Unchanged), cli.Count(r.Gone))
 	say(r.Unlinked > 0, ", %s that nothing leads to", cli.Count(r.Unlinked))
 	say(r.Gone+r.Unlinked > 0 && r.Deleted, " (deleted)")
 	say(r.Gone+r.Unlinked > 0 && !r.Deleted, " (kept; --delete removes them once all is seen)")
-	for _, f := range r.Failures[:min(len(r.Failures), shownFailures)] {
-		say(true, "\n  not had: %s: %s", f.URL, cmp.Or(f.Err, fmt.Sprint(f.Status)))
-		say(f.From != "", " (on %s)", f.From)
-		say(f.Kept, "; the copy of before stays")
+	for _, c := range all[:min(len(all), shownFailures)] {
+		say(c.n == 1, "\n  not had: %s: %s", c.URL, c.text)
+		say(c.n > 1, "\n  not had: %d files of %s: %s; --json lists them", c.n, c.host, c.text)
+		say(c.n == 1 && c.From != "", " (on %s)", c.From)
+		say(c.n == 1 && c.Kept, "; the copy of before stays")
 	}
-	more := len(r.Failures) - shownFailures
+	more := len(all) - shownFailures
 	say(more > 0, "\n  and %s more", cli.Count(more))
 	say(r.Entry != "", "\n  open: %s", filepath.Join(r.Dir, "index.html"))
 	cli.Say(w, "%s\n", b.String())
