@@ -47,7 +47,7 @@ func TestAuditPageRuns(t *testing.T) {
 			codes = append(codes, code)
 		}
 	}
-	require.Equal(t, []int{20, 20, 20, 0}, codes)
+	require.Equal(t, []int{20, 20, 20, 0, 0}, codes)
 	for _, name := range []string{"report.html", "findings.csv", "audit.json", "junit.xml"} {
 		require.FileExists(t, filepath.Join(dir, "audit", name))
 	}
