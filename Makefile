@@ -115,7 +115,7 @@ plots: build ## draw the plots of the documentation anew
 picture: build ## take the picture of the dashboard anew; needs Chromium
 	@bin/crawl testsite --scenario testdata/scenarios/realistic.yaml --port 18201 --for 100s >bin/hosts.txt 2>/dev/null & \
 	sleep 2; bin/crawl --max-rate 100 --rate 2 --max-time 95s --listen 18200 --overwrite -o bin/picture.jsonl $$(grep ^http: bin/hosts.txt) >/dev/null 2>&1 & \
-	sleep 82; chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --force-prefers-reduced-motion --window-size=1100,900 \
+	sleep 82; chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --force-prefers-reduced-motion --window-size=1100,800 \
 		--user-data-dir=bin/chromium --timeout=3000 --screenshot=docs/images/dashboard.png http://127.0.0.1:18200/ 2>/dev/null; wait
 
 race: servers readers bin/gotestsum ## run every test twice, to shake out what depends on order or timing

@@ -404,7 +404,7 @@ func (j *Job) explain(err error, final *pipeline.Snapshot) error {
 		return fmt.Errorf("%w; to visit them: %s, and unblock them on the dashboard", err, j.goOn(final.State, final.Reason))
 	case errors.Is(err, assembly.ErrBlocked) && strings.HasPrefix(final.Reason, pipeline.ProxyFails):
 		if next := j.goOn(final.State, final.Reason); next != "" {
-			return fmt.Errorf("%w; go on with '%s' when it works again; another one: add --proxy URL, or --proxy direct for none", err, next)
+			return fmt.Errorf("%w; go on with '%s' when it works again, or add --proxy URL for another one, --proxy direct for none", err, next)
 		}
 		return fmt.Errorf("%w; %s", err, mendProxy)
 	case errors.Is(err, assembly.ErrBlocked):
