@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"log"
 	"net/http/cookiejar"
@@ -20,7 +19,7 @@ func run(ctx context.Context, out io.Writer, login string) error {
 	if err != nil {
 		return err
 	}
-	r := crawl.NewRouter()
+	r, say := crawl.NewRouter(), log.New(out, "", 0) // a logger, since handlers run at the same time
 	r.Handle("/login", func(_ context.Context, p *crawl.Page) error {
 		form := url.Values{
 			"user": {"ann"}, "password": {os.Getenv("PASSWORD")}, "token": {p.First("input[name=token]").Attr("value")},
@@ -36,7 +35,7 @@ func run(ctx context.Context, out io.Writer, login string) error {
 		return nil
 	})
 	r.Handle("/orders/{id}", func(_ context.Context, p *crawl.Page) error {
-		fmt.Fprintln(out, p.URL.Path, p.First("h1").Text())
+		say.Println(p.URL.Path, p.First("h1").Text())
 		return nil
 	})
 	c, err := crawl.New(crawl.Options{Politeness: pace, Router: r, CookieJar: jar, HandlersFollow: true})
