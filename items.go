@@ -12,9 +12,9 @@ import (
 )
 
 // Items opens a file for items of type T or *T: one line of JSON each, in the order of their pages, compressed if the
-// path ends in .gz. The file must not exist or must be empty. The result is a sink for [Options.Sinks] that writes no records; close it after the crawl. To
-// resume a crawl, pass its [State.Position] of the path as resume: whatever follows in the file is cut off. Nil starts
-// anew.
+// path ends in .gz. The file must not exist or must be empty. The result is a sink for [Options.Sinks] that writes no
+// records; close it after the crawl. To resume a crawl, pass its [State.Position] of the path as resume: whatever follows
+// in the file is cut off. Nil starts anew.
 func Items[T any](path string, resume *record.Position) (record.Durable, error) {
 	w, err := openFile(path, resume, sink.Config{Gzip: strings.HasSuffix(path, ".gz")})
 	if err != nil {

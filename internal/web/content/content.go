@@ -284,7 +284,7 @@ func (r *Reader) readItems(rec *record.Record, page *items.Page, before string) 
 		rec.FieldsError = strings.TrimPrefix(rec.FieldsError+"\n"+found.Err.Error(), "\n")
 	}
 	if r.items.Follows() {
-		r.Items = items.Digest(found.Items)
+		r.Items = r.items.Digest(found.Items)
 	}
 	if r.Repeats = r.Items != "" && r.Items == before; r.Repeats {
 		return

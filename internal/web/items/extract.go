@@ -142,14 +142,16 @@ func (p *Page) within(left *int) fields.Within {
 
 // Digest returns a hash that is equal for pages with the same items, whatever the URLs of the pages. It is empty if
 // there are no items.
-func Digest(all []*record.Extracted) string {
+func (e *Extractor) Digest(all []*record.Extracted) string {
 	if len(all) == 0 {
 		return ""
 	}
 	sum := sha256.New()
 	for _, item := range all {
 		bare := *item
-		bare.Page, bare.Fields = "", slices.DeleteFunc(slices.Clone(item.Fields), func(v record.Values) bool { return v.Values[0] == item.Page })
+		bare.Page, bare.Fields = "", slices.DeleteFunc(slices.Clone(item.Fields), func(v record.Values) bool {
+			return slices.ContainsFunc(e.kinds, func(k kind) bool { return k.Name == item.Kind && k.isPage(v.Name, v.Values[0], item.Page) })
+		})
 		text, _ := bare.MarshalJSON() // cannot fail: the item was encoded before
 		sum.Write(text)
 	}
@@ -196,7 +198,7 @@ func (k *kind) item(part fields.Within) (*record.Extracted, error) {
 		return item, nil
 	}
 	found, err := k.fields.In(part)
-	if !slices.ContainsFunc(found, func(f fields.Field) bool { return f.Values[0] != part.URL.String() }) {
+	if !slices.ContainsFunc(found, func(f fields.Field) bool { return !k.isPage(f.Name, f.Values[0], part.URL.String()) }) {
 		return nil, err
 	}
 	for _, f := range found {

@@ -60,6 +60,12 @@ type Kind struct {
 	source string
 }
 
+// isPage reports whether a value is the URL of the page because a rule for that name says so, and not because a selector
+// has found it.
+func (k *Kind) isPage(name, value, page string) bool {
+	return value == page && slices.ContainsFunc(k.Fields, func(f fields.Rule) bool { return f.Page && f.Name == name })
+}
+
 // Next is a rule for the next page of a list.
 type Next struct {
 	Match *regexp.Regexp

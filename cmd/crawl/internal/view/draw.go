@@ -275,7 +275,7 @@ queue      URLs to visit. How much time is left is told when the queue has
 errors     URLs whose record has an error; requests by class
 refused    requests answered with 429 (throttled) or 503 (unavailable)
 rate/s     what the host may be asked now, as learned
-limit/s    the lowest rate that it refused of late, or that it tells as its limit
+limit/s    the lowest rate that it refused of late, or the limit that it tells
 trend      the rate of the last seconds, one each; none while nothing is sent`, "\n")
 
 // hostRow is what frontier and limiter know about a host.

@@ -14,6 +14,7 @@ import (
 	"github.com/treadlight/crawl/internal/observe/console"
 	"github.com/treadlight/crawl/internal/observe/console/dashboard"
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 )
 
 const (
@@ -246,7 +247,9 @@ func statusParts(s *pipeline.Snapshot, perSecond float64) []string {
 	}
 	parts = append(parts, cli.Size(s.Bytes))
 	for i := range s.Hosts {
-		if h := &s.Hosts[i]; (h.Blocked || strings.Contains(h.Reason, " ") && !h.Excluded) && h.Queued > 0 && h.Until.Sub(s.Time) >= time.Second {
+		h := &s.Hosts[i]
+		state := console.StateOf(h, breaker.Closed)
+		if (state == dashboard.Refusing || state == dashboard.Paused) && h.Queued > 0 && h.Until.Sub(s.Time) >= time.Second {
 			return append(parts, h.Host+": "+waiting(s, h, limitOf(s, h.Host)))
 		}
 	}
