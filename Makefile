@@ -11,6 +11,7 @@ ROUNDS   ?= 3
 PEERS    ?=
 PATIENCE ?= 3m
 LINTER   := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+ACTIONS  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 WARCIO   := warcio@2.4.11
 VULN     := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 # Tells each package as it ends, and at the end what failed, with all that it said.
@@ -121,9 +122,10 @@ picture: build ## take the picture of the dashboard anew; needs Chromium
 race: servers readers bin/gotestsum ## run every test twice, to shake out what depends on order or timing
 	$(SUM) -- $(RACE) -count=2 -timeout 30m $(PKGS)
 
-lint: ## run the linters
+lint: ## run the linters, also of the workflows
 	GOFLAGS= $(GO) run $(LINTER) run $(PKGS)
 	cd bench && GOFLAGS= $(GO) run $(LINTER) run ./...
+	GOFLAGS= $(GO) run $(ACTIONS)
 
 fmt: ## format the tree
 	GOFLAGS= $(GO) run $(LINTER) fmt $(PKGS)
