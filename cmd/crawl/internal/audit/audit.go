@@ -71,9 +71,6 @@ const (
 	metaHops     = "audit-hops"
 	maxHops      = 10
 
-	// ownRPS is with how many requests per second a crawl with --strategy off and --external begins on the hosts of its
-	// seeds. Other hosts must have a pace.
-	ownRPS = 10_000
 	// mostMemory is the size of the heap, in bytes, above which garbage is collected more often. A site of 100,000 pages
 	// with 50 links each needs half of it.
 	mostMemory = 400 << 20
@@ -141,6 +138,9 @@ func (a *audit) prepare() (err error) {
 	a.skip = func(f *rules.Finding) bool { return skip(f) || a.Only != nil && !only(f) }
 	if slices.Contains(a.FailOn, "new") && a.Against == "" {
 		return cli.Usagef("--fail-on new: without an older audit all findings are new; give --against DIR, or leave it out for the first audit")
+	}
+	if a.External && a.Options.Politeness.Strategy == "off" {
+		return cli.Usagef("--external requests links to sites of others, and --strategy off would do so without limit: leave one of them out")
 	}
 	if a.Dir == "" {
 		if a.work, err = os.MkdirTemp("", "crawl-audit-"); err != nil {
@@ -242,20 +242,6 @@ func (a *audit) crawl(ctx context.Context) error {
 // open returns the options of the crawl, with a state if a crawl continues.
 func (a *audit) open() (crawl.Options, error) {
 	o := a.Options
-	if a.External && o.Politeness.Strategy == "off" {
-		o.Politeness.Strategy = ""
-		for _, text := range a.canonicalSeeds() {
-			seed, hosts := canonical.Restore(text), &o.Politeness.Hosts
-			i := slices.IndexFunc(*hosts, func(h crawl.HostOptions) bool {
-				below, wild := strings.CutPrefix(h.Match, "*")
-				return h.Match == seed.Host() || h.Match == seed.Hostname() || wild && strings.HasSuffix(seed.Hostname(), below)
-			})
-			if i < 0 {
-				i, *hosts = len(*hosts), append(*hosts, crawl.HostOptions{Match: seed.Host()})
-			}
-			(*hosts)[i].InitialRPS, (*hosts)[i].MaxRPS = ownRPS, ownRPS
-		}
-	}
 	if a.Dir == "" {
 		return o, nil
 	}

@@ -209,8 +209,8 @@ func TestKnownAnswers(t *testing.T) {
 	defer server.Close()
 	run := func(dir, against string, external bool) (list []string) {
 		var o crawl.Options
-		o.Politeness.Strategy, o.Fetch.AllowPrivate = "off", true
-		o.Politeness.Hosts = []crawl.HostOptions{{Match: "127.0.0.1", InitialRPS: ownRPS, MaxRPS: ownRPS}}
+		o.Fetch.AllowPrivate = true
+		o.Politeness.Hosts = []crawl.HostOptions{{Match: "127.0.0.1", InitialRPS: 1000, MaxRPS: 1000}}
 		require.NoError(t, Run(t.Context(), Config{
 			Options: o, Seeds: []string{server.URL}, Dir: dir, Against: against, External: external, Quiet: true, FailOn: []string{"none"}, Out: io.Discard,
 			Term: cli.NewTerminal(io.Discard, nil, "none"), Log: slog.New(slog.DiscardHandler),
@@ -237,33 +237,6 @@ func TestKnownAnswers(t *testing.T) {
 		var text strings.Builder
 		require.NoError(t, report.WriteText(r, &text))
 		require.Equal(t, left > 0, strings.Contains(text.String(), "\nnot checked: 2 links to other sites; --external checks them"))
-	}
-}
-
-// Hosts of others have a pace, whatever the strategy is for the site, whose rules stay.
-func TestOthersHaveAPace(t *testing.T) {
-	own := func(match, auth string) crawl.HostOptions {
-		return crawl.HostOptions{Match: match, Auth: auth, InitialRPS: ownRPS, MaxRPS: ownRPS}
-	}
-	for _, tc := range []struct{ given, want []crawl.HostOptions }{
-		{nil, []crawl.HostOptions{own("x.a.test:81", "")}},
-		{[]crawl.HostOptions{{Match: "a.test", Auth: "u:p"}}, []crawl.HostOptions{{Match: "a.test", Auth: "u:p"}, own("x.a.test:81", "")}},
-		{[]crawl.HostOptions{{Match: "x.a.test", Auth: "u:p"}}, []crawl.HostOptions{own("x.a.test", "u:p")}},
-		{[]crawl.HostOptions{{Match: "*.a.test", Auth: "u:p"}}, []crawl.HostOptions{own("*.a.test", "u:p")}},
-	} {
-		a := &audit{Config: Config{Seeds: []string{"http://x.a.test:81/x", "http://x.a.test:81/"}}}
-		a.Options.Politeness.Strategy, a.Options.Politeness.Hosts = "off", tc.given
-		o, err := a.open()
-		require.NoError(t, err)
-		require.Equal(t, "off", o.Politeness.Strategy)
-		a.External = true
-		o, err = a.open()
-		require.NoError(t, err)
-		require.Empty(t, o.Politeness.Strategy)
-		require.Equal(t, tc.want, o.Politeness.Hosts)
-		c, err := crawl.New(o)
-		require.NoError(t, err)
-		require.NoError(t, c.Close())
 	}
 }
 

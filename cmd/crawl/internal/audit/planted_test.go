@@ -358,11 +358,11 @@ func grow(t *testing.T, half int) (s *site, options crawl.Options) {
 	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	_, err = x509.ParseCertificate(server.Certificate().Raw)
 	require.NoError(t, err)
-	options.Politeness.Strategy, options.Politeness.Retries, options.Politeness.RetryBaseDelay = "off", 1, time.Millisecond
+	options.Politeness.Retries, options.Politeness.RetryBaseDelay = 1, time.Millisecond
 	options.Access.CAFile = ca
 	for _, host := range []string{"example.com", "wrong.test", "out.test", "plain.test", "dead.test"} {
 		options.Access.Resolve = append(options.Access.Resolve, host+":*:127.0.0.1")
-		options.Politeness.Hosts = append(options.Politeness.Hosts, crawl.HostOptions{Match: host, InitialRPS: ownRPS, MaxRPS: ownRPS})
+		options.Politeness.Hosts = append(options.Politeness.Hosts, crawl.HostOptions{Match: host, InitialRPS: 10_000, MaxRPS: 10_000})
 	}
 	options.Fetch.AllowPrivate, options.Scope.Resources, options.Scope.FollowNofollow = true, true, true
 	return s, options
