@@ -60,7 +60,7 @@ type HTML struct {
 	NoIndex                        bool     `json:",omitempty"`
 	Refresh                        string   `json:",omitempty"` // the target of a meta refresh
 	IDs                            []uint32 `json:",omitempty"` // hashes of what a fragment can name
-	Words                          int      `json:",omitempty"` // of text outside of navigation and footers
+	Words                          int      `json:",omitempty"` // of the main text, outside of navigation and footers
 	Empty                          bool     `json:",omitempty"` // neither text nor media
 	Sim                            uint64   `json:",omitempty"` // SimHash of the main text
 	// Found is what is wrong with the page whatever other pages have, and Lacks what it lacks of what most have, by the

@@ -398,19 +398,21 @@ var readers = sync.Pool{New: func() any { return new(neardup.Reader) }}
 // filler matches the text that designers use as a placeholder.
 var filler = regexp.MustCompile(`(?i)\blorem ipsum dolor sit amet\b`)
 
+// aside matches elements that are no text of the page: navigation and footers.
+const aside = `self::nav or @role="navigation" or @role="contentinfo" or self::footer[not(ancestor::article)]`
+
 // text reads how much there is to read on the page, and what needs selectors.
 func (r *reading) text() {
 	body := r.page.First("body")
-	words := body.Text()
-	r.Words = dom.Words(words)
-	for e := range r.page.XPath(`//nav[not(ancestor::nav or ancestor::footer)] | //footer[not(ancestor::nav or ancestor::footer or ancestor::article)]`) {
+	main, words := cmp.Or(r.page.First("main, [role=main]"), body), body.Text()
+	r.Words = dom.Words(main.Text())
+	for e := range main.XPath(`.//*[` + aside + `][not(ancestor::*[` + aside + `])]`) {
 		r.Words = max(0, r.Words-dom.Words(e.Text()))
 	}
 	r.Empty = strings.TrimSpace(words) == "" && !body.First("img, svg, video, audio, object, embed, iframe, canvas, script, picture").OK()
 	if filler.MatchString(words) {
 		r.note("placeholder", "lorem ipsum dolor sit amet")
 	}
-	main := cmp.Or(r.page.First("main, [role=main]"), body)
 	reader := readers.Get().(*neardup.Reader)
 	r.Sim = reader.Read([]byte(main.HTML()), nil).SimHash()
 	readers.Put(reader)

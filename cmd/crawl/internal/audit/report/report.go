@@ -81,7 +81,8 @@ func New(s *rules.Site, began time.Time, partial string, skip func(*rules.Findin
 }
 
 // Compare marks each finding as new or remaining against an older audit. It keeps the findings of only that audit as
-// fixed.
+// fixed. A finding about a whole site there is the same as those about its pages here: a rule tells either, by how many
+// pages there are.
 func (r *Report) Compare(old *Report) {
 	gone := make(map[string]bool, len(old.Findings)) // false if the finding is still there
 	for i := range old.Findings {
@@ -91,8 +92,12 @@ func (r *Report) Compare(old *Report) {
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		f.State = "new"
-		if _, before := gone[f.Key()]; before {
-			gone[f.Key()], f.State = false, "remaining"
+		for _, key := range []string{f.Key(), f.SiteKey()} {
+			if _, before := gone[key]; before {
+				gone[key], f.State = false, "remaining"
+			}
+		}
+		if f.State == "remaining" {
 			r.Against.Remaining++
 		}
 	}

@@ -57,3 +57,28 @@ func TestHostileTexts(t *testing.T) {
 		}
 	}
 }
+
+// A rule that reports a site as a whole reports its pages if there are fewer of them: that is the same problem.
+func TestCompareSiteWithPages(t *testing.T) {
+	const rule = "header-csp"
+	site := rules.Finding{Rule: rule, URL: "http://a.test/", About: "site"}
+	other := rules.Finding{Rule: rule, URL: "http://b.test/x"}
+	pages := []rules.Finding{{Rule: rule, URL: "http://a.test/"}, {Rule: rule, URL: "http://a.test/1"}, other, {Rule: "lang-missing", URL: "http://a.test/1"}}
+	states := func(list []rules.Finding) (states []string) {
+		for _, f := range list {
+			states = append(states, f.State)
+		}
+		return states
+	}
+	r := &Report{Findings: pages}
+	r.Compare(&Report{Findings: []rules.Finding{site}})
+	require.Equal(t, []string{"remaining", "remaining", "new", "new"}, states(r.Findings))
+	require.Empty(t, r.Fixed)
+	require.Equal(t, Against{New: 2, Remaining: 2}, *r.Against)
+
+	// That all pages have it is more than what was known of some.
+	r = &Report{Findings: []rules.Finding{site}}
+	r.Compare(&Report{Findings: []rules.Finding{pages[1]}})
+	require.Equal(t, []string{"new"}, states(r.Findings))
+	require.Len(t, r.Fixed, 1)
+}

@@ -53,6 +53,14 @@ type Finding struct {
 // Key identifies a finding across audits. It leaves out the detail, which may be a time or a count.
 func (f *Finding) Key() string { return f.Rule + "\n" + f.URL + "\n" + f.About }
 
+// wholeSite is the About of a finding that a rule has in place of those of nearly all pages of a site; see lacking.
+const wholeSite = "site"
+
+// SiteKey is the key of that finding.
+func (f *Finding) SiteKey() string {
+	return (&Finding{Rule: f.Rule, URL: facts.Origin(f.URL) + "/", About: wholeSite}).Key()
+}
+
 // query finds the problems of one rule.
 type query func(s *Site, found func(Finding))
 
@@ -269,7 +277,7 @@ func lacking(of set, thing func(r *row) bool) query {
 		for origin, list := range grouped(s, of.where(thing), (*row).origin) {
 			others := len(all[origin]) - len(list)
 			if others == 0 && len(list) >= fewPages || len(list) > max(manyPages, len(all[origin])*9/10) {
-				found(Finding{URL: origin + "/", About: "site", Detail: fmt.Sprintf("%d of %d pages", len(list), len(all[origin]))})
+				found(Finding{URL: origin + "/", About: wholeSite, Detail: fmt.Sprintf("%d of %d pages", len(list), len(all[origin]))})
 				continue
 			}
 			for _, n := range list {

@@ -165,7 +165,7 @@ var Table = []Rule{
 	{"placeholder", groupContent, "Placeholder text", Warning, "a page has lorem ipsum", "write the text", noted("placeholder", "texts")},
 	{"duplicate-page", groupContent, "The same page twice", Warning, "another indexable page is the same byte by byte", "redirect one to the other, or name one as canonical", repeated(neardup.Exact, "the same as ")},
 	{"near-duplicate", groupContent, "Nearly the same page twice", Notice, "another indexable page that is no translation says nearly the same, by a fingerprint of its main text; not of thin pages", "merge them, or name one as canonical", repeated(neardup.Near, "nearly the same as ")},
-	{"thin-page", groupContent, "Thin page", Notice, "an indexable page has fewer than 100 words outside of navigation and footer", "say more, or merge it with another page", on(indexable, func(r *row) (string, bool) {
+	{"thin-page", groupContent, "Thin page", Notice, "the main element of an indexable page, or else its body, has fewer than 100 words outside of navigation and footer", "say more, or merge it with another page", on(indexable, func(r *row) (string, bool) {
 		return fmt.Sprintf("%d words", r.html().Words), r.html().Words < thinWords && !r.html().Empty
 	})},
 	{"alt-missing", groupContent, "Image without a description", Warning, "an image has no alt attribute; one that is only decoration has an empty one", "describe it in alt", noted("alt-missing", "images")},
