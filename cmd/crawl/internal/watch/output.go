@@ -154,8 +154,8 @@ func writeFeed(to io.Writer, site *entry, several bool, list []numbered) error {
 			return err
 		}
 		item := &feeds.Item{Title: c.Change + ": " + cmp.Or(c.Title, c.URL), Link: &feeds.Link{Href: c.URL}, Created: c.Time, Id: c.ID, IsPermaLink: "false"}
-		if c.Diff != "" {
-			item.Description = "<pre>" + html.EscapeString(c.Diff) + "</pre>"
+		if text := cmp.Or(c.Diff, c.Text); text != "" {
+			item.Description = "<pre>" + html.EscapeString(text) + "</pre>"
 		}
 		feed.Add(item)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -98,7 +99,7 @@ func TestWebhookFails(t *testing.T) {
 	}
 }
 
-// A feed names the site, also while it is empty, and what is gone by its last title.
+// A feed names the site, also while it is empty, what is gone by its last title, and has the text of new pages.
 func TestFeed(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": text("Home", "/a"), "/a": {text: "<title>About us</title><main><p>Text</main>"}})
 	dir := t.TempDir()
@@ -106,13 +107,15 @@ func TestFeed(t *testing.T) {
 	defer w.end()
 	file := filepath.Join(dir, "feed.xml")
 	require.NoError(t, w.Feed(file))
+	type item struct {
+		Title string `xml:"title"`
+		Link  string `xml:"link"`
+		Text  string `xml:"description"`
+	}
 	type rss struct {
 		Title string `xml:"channel>title"`
 		Link  string `xml:"channel>link"`
-		Items []struct {
-			Title string `xml:"title"`
-			Link  string `xml:"link"`
-		} `xml:"channel>item"`
+		Items []item `xml:"channel>item"`
 	}
 	read := func() (channel rss) {
 		data, err := os.ReadFile(file)
@@ -130,6 +133,16 @@ func TestFeed(t *testing.T) {
 	require.Len(t, items, 1)
 	require.Equal(t, "gone: About us", items[0].Title)
 	require.Equal(t, s.URL+"/a", items[0].Link)
+	long := strings.Repeat("A <b>long</b> story. ", 100)
+	s.set("/", text("Home", "/a", "/new"))
+	s.set("/new", answer{text: "<title>News</title><main><p>First &lt;words&gt;<p>" + long + "</main>"})
+	w.round(time.Hour)
+	items = read().Items
+	require.Len(t, items, 3, "the home page has a link more")
+	i := slices.IndexFunc(items, func(item item) bool { return item.Title == "added: News" })
+	require.GreaterOrEqual(t, i, 0)
+	require.Contains(t, items[i].Text, "News\nFirst &lt;words&gt;\nA long story.")
+	require.Less(t, len(items[i].Text), 1100)
 }
 
 // A clock that was years ahead keeps neither pages nor a webhook from their turn once it is right.

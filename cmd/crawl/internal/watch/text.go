@@ -15,8 +15,9 @@ import (
 )
 
 const (
-	maxText = 64 << 10 // bytes of text kept of a page
-	maxDiff = 8 << 10  // bytes of a diff
+	maxText    = 64 << 10 // bytes of text kept of a page
+	maxDiff    = 8 << 10  // bytes of a diff
+	maxExcerpt = 1 << 10  // bytes of the text of an added page that are reported
 )
 
 // reader finds the text of a page that is compared.

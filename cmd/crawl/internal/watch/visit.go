@@ -32,6 +32,7 @@ type Change struct {
 	Added    int       `json:"lines_added,omitempty"`
 	Removed  int       `json:"lines_removed,omitempty"`
 	Diff     string    `json:"diff,omitempty"`
+	Text     string    `json:"text,omitempty"`  // of an added page: its beginning
 	Pages    int       `json:"pages,omitempty"` // of a template: how many have changed with it
 	Examples []string  `json:"examples,omitempty"`
 }
@@ -161,7 +162,10 @@ func (w *Watch) seen(e *entry, v *visit) {
 		w.count(e, &w.counts.First)
 	case e.state == found || e.state == gone:
 		w.count(e, &w.counts.Added)
-		w.report(v.change("added", e))
+		c := v.change("added", e)
+		text := strings.Join(v.lines, "\n")
+		c.Text = strings.ToValidUTF8(text[:min(len(text), maxExcerpt)], "")
+		w.report(c)
 	case other:
 		w.counts.Visits++
 		w.store.hold(e.id, &held{Change: *v.change("changed", e), Ago: modifiedAgo(v), Listed: e.word > 0, Word: e.announced()})
