@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -97,7 +98,7 @@ func watchCommand(s cli.Streams) *cobra.Command {
 // keep sets flags that were not given to their values in text, which the last run kept. Then it checks all flags and
 // puts their values into the options, to be kept for the next run.
 func (r *watchRun) keep(text string, set *pflag.FlagSet) error {
-	kept, now := make(map[string][]string), make(map[string][]string)
+	kept := make(map[string][]string)
 	if text != "" {
 		if err := json.Unmarshal([]byte(text), &kept); err != nil {
 			return cli.IOf("the flags that are kept in %s: %w", r.o.Dir, err)
@@ -113,14 +114,14 @@ func (r *watchRun) keep(text string, set *pflag.FlagSet) error {
 				return cli.IOf("as it is kept in %s: %w", r.o.Dir, err)
 			}
 		}
-		now[name] = []string{f.Value.String()}
+		kept[name] = []string{f.Value.String()}
 		if list, many := f.Value.(pflag.SliceValue); many {
-			now[name] = list.GetSlice()
+			kept[name] = list.GetSlice()
 		}
 	}
 	for name, path := range map[string]*string{"output": &r.output, "rss": &r.rss, "webhook-secret": &r.secretFile} { // the next run may have another working directory
 		if absolute, err := filepath.Abs(*path); err == nil && *path != "" && *path != sink.Stdout {
-			*path, now[name] = absolute, []string{absolute}
+			*path, kept[name] = absolute, []string{absolute}
 		}
 	}
 	if r.every < time.Minute {
@@ -136,14 +137,14 @@ func (r *watchRun) keep(text string, set *pflag.FlagSet) error {
 		}
 		r.o.Ignore = append(r.o.Ignore, re)
 	}
-	if err := watch.CheckWebhook(r.webhook); err != nil {
-		return cli.Usage(err)
+	to, err := url.Parse(r.webhook)
+	if r.webhook != "" && (err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https") {
+		return cli.Usagef("--webhook: give a URL, such as https://example.com/hook")
 	}
-	var err error
 	if r.secret, err = watch.Secret(cli.LookupEnv(r.Env, secretVariable), r.secretFile); err != nil {
 		return err
 	}
-	flags, err := json.Marshal(now)
+	flags, err := json.Marshal(kept)
 	r.o.Flags = string(flags)
 	return err
 }

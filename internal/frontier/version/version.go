@@ -56,8 +56,18 @@ func etag(s string) string {
 	return s
 }
 
-// validators returns the entity tag and the date of the version that the header of a response gives. The date may be in
-// any of the three forms of HTTP. A date in another form is dropped, as a condition could not be made from it.
+// Validators returns the entity tag and the date of the version that the header of a response gives, as texts for
+// [SetCondition].
+func Validators(h http.Header) (tag, modified string) {
+	tag, at := validators(h)
+	if !at.IsZero() {
+		modified = h.Get("Last-Modified") // as it came: some hosts compare texts
+	}
+	return tag, modified
+}
+
+// validators is Validators with the date as a time. The date may be in any of the three forms of HTTP. A date in another
+// form is dropped, as a condition could not be made from it.
 func validators(h http.Header) (tag string, modified time.Time) {
 	if t, err := http.ParseTime(h.Get("Last-Modified")); err == nil {
 		modified = t
@@ -71,17 +81,27 @@ func Condition(before *frontier.Visit) http.Header {
 	if before == nil {
 		return nil
 	}
-	var h http.Header
-	if tag := etag(before.ETag); tag != "" { // the state may have been edited
-		h = http.Header{"If-None-Match": {tag}}
-	}
+	tag, modified := etag(before.ETag), "" // the state may have been edited
 	if t := before.LastModified; !t.IsZero() {
-		if h == nil {
-			h = make(http.Header, 1)
-		}
-		h["If-Modified-Since"] = []string{t.UTC().Format(http.TimeFormat)}
+		modified = t.UTC().Format(http.TimeFormat)
 	}
+	if tag+modified == "" {
+		return nil
+	}
+	h := make(http.Header, 2)
+	SetCondition(h, tag, modified)
 	return h
+}
+
+// SetCondition adds to the header of a request the condition that the host has another version than that with these
+// validators. An empty text means that the validator is not known.
+func SetCondition(h http.Header, tag, modified string) {
+	if tag != "" {
+		h["If-None-Match"] = []string{tag}
+	}
+	if modified != "" {
+		h["If-Modified-Since"] = []string{modified}
+	}
 }
 
 // Unvalidated returns a visit without its validators.

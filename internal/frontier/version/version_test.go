@@ -61,6 +61,11 @@ func TestValidators(t *testing.T) {
 	}
 	h := Condition(&frontier.Visit{ETag: `W/"x"`, LastModified: when.In(time.FixedZone("", 3600))})
 	require.Equal(t, http.Header{"If-None-Match": {`W/"x"`}, "If-Modified-Since": {"Sun, 06 Nov 1994 08:49:37 GMT"}}, h)
+	tag, modified := Validators(http.Header{"Etag": {"*"}, "Last-Modified": {"Sunday, 06-Nov-94 08:49:37 GMT"}})
+	require.Empty(t, tag, "it stands for any version")
+	h = make(http.Header)
+	SetCondition(h, tag, modified)
+	require.Equal(t, http.Header{"If-Modified-Since": {"Sunday, 06-Nov-94 08:49:37 GMT"}}, h, "as it came")
 	require.Nil(t, Condition(nil))
 	require.Nil(t, Condition(&frontier.Visit{Status: 200}))
 }

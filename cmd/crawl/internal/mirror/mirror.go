@@ -43,6 +43,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
+	"github.com/treadlight/crawl/internal/frontier/version"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/record"
 )
@@ -235,11 +236,7 @@ func (m *Mirror) verify() (lost bool, err error) {
 // condition makes the request for a file of the copy conditional.
 func (m *Mirror) condition(r *http.Request) error {
 	if e := m.index.get(r.URL.String()); e.File != "" && e.Redirect == "" {
-		for name, value := range map[string]string{"If-None-Match": e.ETag, "If-Modified-Since": e.Modified} {
-			if value != "" {
-				r.Header.Set(name, value)
-			}
-		}
+		version.SetCondition(r.Header, e.ETag, e.Modified)
 	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/mirror/rewrite"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/frontier/version"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
 	"github.com/treadlight/crawl/internal/web/mediatype"
@@ -61,8 +62,8 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	_, err := io.CopyN(&s.came, body, 512)
 	e := &entry{
 		URL: p.URL.String(), Type: mediatype.OfBody(p.ContentType, path.Ext(p.URL.Path), s.came.Bytes()), Charset: p.Charset, Round: m.round, Status: p.Status,
-		ETag: p.Header.Get("ETag"), Modified: p.Header.Get("Last-Modified"),
 	}
+	e.ETag, e.Modified = version.Validators(p.Header)
 	e.u = canonical.Restore(e.URL)
 	if e.Kind = kindOf(e.Type, askedAs(p)); err == nil && e.packed() {
 		length, _ := strconv.Atoi(p.Header.Get("Content-Length")) // zero if the header does not say it

@@ -146,9 +146,7 @@ func (w *Watch) add(u canonical.URL, k kind, depth int32) *entry {
 	w.urls[url] = e
 	h.entries = append(h.entries, e)
 	if len(h.entries) == 1 && w.o.Settings.Robots.Enabled && w.o.Settings.Sitemaps.Enabled && k == page {
-		if robots, err := canonical.Parse(u.Origin() + robotsPath); err == nil {
-			w.add(robots, rules, depth)
-		}
+		w.add(canonical.Restore(u.Origin()+robotsPath), rules, depth)
 	}
 	w.store.put(e)
 	return e

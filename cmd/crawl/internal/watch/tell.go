@@ -190,10 +190,7 @@ func (w *Watch) tellPage(one *held, c *comparison, places map[place]*seenPlace, 
 	one.Diff, one.Added, one.Removed = c.diff(func(e *edit) bool { return !isTemplate(e) })
 	if unknown {
 		if news.Pages++; news.Pages == 1 {
-			news.Time, news.Status, news.URL = one.Time, one.Status, one.URL
-			if u, err := canonical.Parse(one.URL); err == nil {
-				news.URL = u.Origin() + "/"
-			}
+			news.Time, news.Status, news.URL = one.Time, one.Status, canonical.Restore(one.e.url).Origin()+"/"
 			news.Diff, news.Added, news.Removed = c.diff(isTemplate)
 		}
 		if len(news.Examples) < maxExamples && len(strings.Join(news.Examples, ""))+len(one.URL) <= maxListed {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/frontier/version"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/lazy"
 	"github.com/treadlight/crawl/internal/web/robots"
@@ -51,13 +52,9 @@ const robotsPath = "/robots.txt"
 
 // take is the handler of all pages: it records a visit and what the page leads to.
 func (w *Watch) take(_ context.Context, p *crawl.Page) error {
-	u, err := canonical.Parse(p.URL.String())
-	if err != nil {
-		return err
-	}
-	v := &visit{Page: p, u: u, at: w.now()}
+	v := &visit{Page: p, u: canonical.Restore(p.URL.String()), at: w.now()}
 	missing := p.Status == http.StatusNotFound || p.Status == http.StatusGone
-	whole := p.Err == nil && (p.Status/100 == 2 || p.RedirectTo != "" || missing && u.Path() == robotsPath)
+	whole := p.Err == nil && (p.Status/100 == 2 || p.RedirectTo != "" || missing && v.u.Path() == robotsPath)
 	if whole { // slow work is done without the lock
 		v.lines = w.reader.lines(p)
 		v.digest = xxhash.Sum64String(strings.Join(v.lines, "\n"))
@@ -105,10 +102,8 @@ func (w *Watch) settle(v *visit, whole bool) {
 
 // moved adds the target of a redirect, which the crawl requests. It marks one that is not in scope, so that ask refuses it.
 func (w *Watch) moved(from *entry, target string) {
-	u, err := canonical.Parse(target)
+	u := canonical.Restore(target)
 	switch {
-	case err != nil: // the crawl does not request it either
-		return
 	case from.depth == seedDepth && from.kind == page && w.scope.Recheck(u, true).In:
 		w.scope.AddSeed(u)
 	case w.scope.Check(u, int(from.depth), 0, false).In:
@@ -206,7 +201,8 @@ func (w *Watch) answered(e *entry, v *visit) {
 		e.learn(at-e.visited, changed, modifiedAgo(v), e.word > 0, e.announced())
 	}
 	if v.Status != http.StatusNotModified {
-		e.digest, e.etag, e.modified = v.digest, tag(v.Header.Get("ETag")), tag(v.Header.Get("Last-Modified"))
+		e.digest = v.digest
+		e.etag, e.modified = version.Validators(v.Header)
 	}
 	e.state, e.visited, e.failures, e.tried, e.told, e.fresh = live, at, 0, 0, e.word, freshUntil(v.Header, v.at)
 	e.visits++
@@ -222,14 +218,6 @@ func modifiedAgo(v *visit) time.Duration {
 		return 0
 	}
 	return v.at.Sub(t)
-}
-
-// tag returns a validator, or "" if it is too long to keep.
-func tag(s string) string {
-	if len(s) > 256 {
-		return ""
-	}
-	return s
 }
 
 var maxAge = lazy.Regexp(`(?:^|[\s,])max-age="?(\d+)`)
@@ -265,9 +253,7 @@ func (w *Watch) lead(e *entry, v *visit) {
 		return
 	}
 	for _, link := range v.Links() {
-		if to, err := canonical.Parse(link); err == nil {
-			w.meet(v, e, to, page)
-		}
+		w.meet(v, e, canonical.Restore(link), page)
 	}
 	if !w.o.Settings.Sitemaps.Enabled || !w.o.Settings.Sitemaps.Feeds {
 		return

@@ -55,6 +55,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/frontier/disk"
+	"github.com/treadlight/crawl/internal/frontier/version"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/fields"
@@ -415,14 +416,8 @@ func (w *Watch) ask(r *http.Request) error {
 	if err := w.fail(w.store.failed()); err != nil { // also of a request that is not answered
 		return err
 	}
-	if e == nil || !e.conditional() {
-		return nil
-	}
-	if e.etag != "" {
-		r.Header.Set("If-None-Match", e.etag)
-	}
-	if e.modified != "" {
-		r.Header.Set("If-Modified-Since", e.modified)
+	if e != nil && e.conditional() {
+		version.SetCondition(r.Header, e.etag, e.modified)
 	}
 	return nil
 }

@@ -27,18 +27,6 @@ const (
 	leastSecret, mostSecret = 24, 64 // bytes, as Standard Webhooks requires
 )
 
-// CheckWebhook returns an error if text is not a usable URL of a webhook. Empty means no webhook, which is valid.
-func CheckWebhook(text string) error {
-	if text == "" {
-		return nil
-	}
-	u, err := url.Parse(text)
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return errors.New("--webhook: give a URL, such as https://example.com/hook")
-	}
-	return nil
-}
-
 // Secret decodes the key that signs requests to a webhook, from a file, or else from text. If both are empty it returns
 // nil, and nothing is signed. Its errors do not contain the secret.
 func Secret(text, file string) ([]byte, error) {
