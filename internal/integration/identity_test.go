@@ -209,7 +209,8 @@ func TestAProxyThatComesBack(t *testing.T) {
 	})
 }
 
-// TestAProxyThatIsGone ends the crawl and says why, sooner at the beginning.
+// TestAProxyThatIsGone ends the crawl after MaxBlocked and says why, sooner at the beginning. Until then the snapshot
+// has the reason.
 func TestAProxyThatIsGone(t *testing.T) {
 	for _, after := range []int64{0, 4} {
 		synctest.Test(t, func(t *testing.T) {
@@ -224,8 +225,10 @@ func TestAProxyThatIsGone(t *testing.T) {
 			var log strings.Builder
 			cfg := assembly.DefaultConfig()
 			cfg.Access.Proxy, cfg.Log = "http://me:hunter2@proxy.test:3128", slog.New(slog.NewTextHandler(&log, nil))
+			cfg.MaxBlocked = 15 * time.Second
 			c, out := recorded(t, cfg, net.DialContext)
-			begin := time.Now()
+			begin, reason := time.Now(), ""
+			time.AfterFunc(15*time.Second, func() { reason = c.Snapshot().Reason })
 			err := c.Run(t.Context(), "http://a.test/")
 			if after == 0 {
 				require.ErrorIs(t, err, crawl.ErrUnreachable)
@@ -237,6 +240,8 @@ func TestAProxyThatIsGone(t *testing.T) {
 			require.ErrorContains(t, err, "proxy http://proxy.test:3128: it asks for credentials")
 			require.Contains(t, log.String(), "the proxy fails: the crawl waits, and tries again")
 			require.NotContains(t, log.String()+err.Error(), "hunter2")
+			require.Less(t, time.Since(begin), 30*time.Second)
+			require.Contains(t, reason, "the proxy fails: proxy http://proxy.test:3128: it asks for credentials")
 			require.Less(t, n.Load(), int64(200), "it is not hammered meanwhile")
 		})
 	}

@@ -16,7 +16,7 @@ const (
 	// warnFrom is the shortest wait that is logged. Shorter ones are over before anyone has read the line.
 	warnFrom = 5 * time.Second
 	// keptMin is the least time for which the Fetcher's queues may let nothing pass before the crawl ends. Unlike hosts
-	// that refuse, the queues are our own, and a short time shows nothing.
+	// that refuse and a proxy that fails, the queues are our own, and a short time shows nothing.
 	keptMin = time.Minute
 	// newProxy is how long a proxy may fail through which no response has arrived: most likely, its setting is wrong.
 	newProxy = 5 * time.Second
@@ -147,7 +147,8 @@ type blocking struct {
 	blockedSince time.Time         // since when no page was served and all hosts refuse; zero if they do not
 	excludedTil  time.Time         // until when an operator may unblock one of the hosts, if only excluded ones are left; zero if others are
 	blockedTil   time.Time         // until when they refuse, by the last warning
-	keptSince    time.Time         // since when the Fetcher's queues have let nothing pass; zero if they do
+	keptSince    time.Time         // since when the Fetcher's queues or the proxy have let nothing pass; zero if they do
+	keptWhy      string            // why they do not; means nothing while keptSince is zero
 	proxyTold    time.Time         // when a person was told that the proxy fails; zero if it was back since
 	stuck        frontier.Idleness // the idleness that follows from keptSince; zero if it does not last long enough
 	idleness     frontier.Idleness // the last known
@@ -254,14 +255,15 @@ func (d *discovery) keep(ev event, now time.Time) {
 	limit, fails := max(d.p.cfg.MaxBlocked, keptMin), "no request could be sent"
 	cause, proxy := ev.err, d.p.cutOff(ev.err)
 	if proxy {
-		if fails = ProxyFails; !d.p.heard.Load() {
-			limit = newProxy
+		if limit, fails = d.p.cfg.MaxBlocked, ProxyFails; !d.p.heard.Load() {
+			limit = min(limit, newProxy)
 		}
 		if e, ok := errors.AsType[*fetch.Error](ev.err); ok {
 			cause = e.Err // which names the proxy, and not the URL that it was to carry
 		}
 	}
-	d.frontier.End(now, ev.lease, frontier.WaitHost(fails+": "+cause.Error()))
+	d.keptWhy = fails + ": " + cause.Error()
+	d.frontier.End(now, ev.lease, frontier.WaitHost(d.keptWhy))
 	if d.keptSince.IsZero() {
 		d.keptSince = now
 		d.tellKept(proxy, cause, now)
@@ -298,6 +300,14 @@ func (d *discovery) tellKept(proxy bool, cause error, now time.Time) {
 		}
 		d.p.cfg.Log.Warn("the proxy fails: the crawl waits, and tries again", more...)
 	}
+}
+
+// stalled returns why no request has left this process for a while; "" if one has.
+func (d *discovery) stalled(now time.Time) string {
+	if d.keptSince.IsZero() || now.Sub(d.keptSince) < warnFrom {
+		return ""
+	}
+	return d.keptWhy
 }
 
 // sent notes that a request has left this process.

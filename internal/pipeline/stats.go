@@ -133,7 +133,7 @@ type Snapshot struct {
 	Time           time.Time `json:"time"`
 	ElapsedSeconds float64   `json:"elapsed_seconds"`
 	State          End       `json:"state"`
-	Reason         string    `json:"reason,omitempty"`
+	Reason         string    `json:"reason,omitempty"` // why it ended, or, while it runs, why no request leaves it
 
 	Records     int64  `json:"records"`                // written records
 	Pages       int64  `json:"pages"`                  // pages with a 2xx status
@@ -178,7 +178,9 @@ const snapshotHosts = 50
 // hook of the limiter or the handler of the log. While the crawl runs it waits until Discovery is free.
 func (p *Pipeline) Snapshot() Snapshot {
 	now, s := p.cfg.Clock.Now(), p.stats.snapshot()
+	stalled := ""
 	p.ask(func(d *discovery) {
+		stalled = d.stalled(now)
 		s.Hosts = d.frontier.Hosts(now, snapshotHosts)
 		for i := range s.Hosts {
 			d.tellPause(&s.Hosts[i])
@@ -188,7 +190,9 @@ func (p *Pipeline) Snapshot() Snapshot {
 	p.mu.Lock()
 	life := p.status
 	p.mu.Unlock()
-	s.State, s.Reason = life.end, life.reason
+	if s.State, s.Reason = life.end, life.reason; s.State == EndNone {
+		s.Reason = stalled
+	}
 	switch {
 	case !life.finish.IsZero():
 		s.ElapsedSeconds = life.finish.Sub(life.start).Seconds()

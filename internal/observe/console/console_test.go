@@ -75,6 +75,11 @@ func TestReady(t *testing.T) {
 	g.clk.Advance(time.Second)
 	g.shown.Limiter.Open = 3
 	require.Contains(t, detail(t, g.ask("GET", "/readyz", "")), "every host is open")
+	g.clk.Advance(time.Second)
+	g.shown.Limiter.Open, g.shown.Reason = 0, "the proxy fails: connection refused"
+	w = g.ask("GET", "/readyz", "")
+	require.Equal(t, 503, w.Code)
+	require.Equal(t, g.shown.Reason, detail(t, w))
 	require.Equal(t, 200, g.ask("GET", "/healthz", "").Code)
 }
 

@@ -257,8 +257,12 @@ func (c *Console) healthz(w http.ResponseWriter, _ *http.Request) {
 // readyz reports whether the crawl can work. Hosts that are down do not count.
 func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 	err := c.crawl.Ready()
-	if l := c.sharedSnapshot().Limiter; err == nil && l.Domains > 0 && l.Open == l.Domains {
-		err = fmt.Errorf("the circuit of every host is open: %d fail", l.Open)
+	switch s := c.sharedSnapshot(); {
+	case err != nil:
+	case s.Reason != "": // the proxy fails
+		err = errors.New(s.Reason)
+	case s.Limiter.Domains > 0 && s.Limiter.Open == s.Limiter.Domains:
+		err = fmt.Errorf("the circuit of every host is open: %d fail", s.Limiter.Open)
 	}
 	if err != nil {
 		refuse(w, http.StatusServiceUnavailable, err.Error())

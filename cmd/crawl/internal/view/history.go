@@ -257,7 +257,7 @@ func statusParts(s *pipeline.Snapshot, perSecond float64) []string {
 }
 
 // logProgress logs the figures of the live view as attributes that can be searched. Every line has all of them, in the
-// same order.
+// same order; before them a line may have the reason why no request leaves the crawl.
 func logProgress(log *slog.Logger, c Crawl, p *history, s *pipeline.Snapshot) {
 	perSecond, bytes := p.pace()
 	state := "running"
@@ -268,6 +268,9 @@ func logProgress(log *slog.Logger, c Crawl, p *history, s *pipeline.Snapshot) {
 		state = "paused"
 	}
 	refused, _ := tallied(tallies(s, isRefusal))
+	if s.Reason != "" {
+		log = log.With(slog.String("reason", s.Reason))
+	}
 	log.Info("progress",
 		slog.String("state", state), slog.String("elapsed", cli.Seconds(s.ElapsedSeconds)), slog.Int64("pages", s.Pages),
 		slog.String("pages_per_second", fmt.Sprintf("%.1f", perSecond)),

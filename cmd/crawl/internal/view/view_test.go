@@ -353,7 +353,9 @@ func TestProgressInALog(t *testing.T) {
 		halted, began := make(chan struct{}), time.Now()
 		c := Crawl{Paused: func() bool { return time.Since(began) > 15*time.Second }, Halted: halted, Snapshot: func() pipeline.Snapshot {
 			s := *busy()
-			s.Time = time.Now()
+			if s.Time = time.Now(); time.Since(began) > 25*time.Second {
+				s.Reason = "the proxy fails: connection refused"
+			}
 			return s
 		}}
 		time.AfterFunc(25*time.Second, func() { close(halted) })
