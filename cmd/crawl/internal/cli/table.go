@@ -39,12 +39,13 @@ func (t Rows) Row(cells ...string) {
 }
 
 const (
-	tableGap = 2 // spaces between columns
-	// comfortable is the width that a last column of text keeps while other columns are dropped.
-	comfortable = 28
-	// LeastProse is the least width of a last column of text: if less is left for it, it is dropped.
-	LeastProse = 12
+	tableGap   = 2  // spaces between columns
+	leastProse = 12 // the least width of a last column of text: if less is left for it, it is dropped
+	mostProse  = 40 // most reasons for the pace of a host are not longer
 )
+
+// comfortable returns the width that a last column of text keeps while other columns are dropped.
+func comfortable(screen int) int { return min(2*screen/5, mostProse) }
 
 // Layout writes a table that is at most screen columns wide, unless the columns that stay are wider.
 func Layout(b *strings.Builder, columns []Column, screen int) {
@@ -55,7 +56,7 @@ func Layout(b *strings.Builder, columns []Column, screen int) {
 	last := &columns[len(columns)-1]
 	room := last.width()
 	if over := tableWidth(columns) - screen; last.Left && over > 0 {
-		if room -= over; room < LeastProse && len(columns) > 1 {
+		if room -= over; room < leastProse && len(columns) > 1 {
 			columns = columns[:len(columns)-1]
 			room = columns[len(columns)-1].width()
 		}
@@ -72,7 +73,7 @@ func dropColumns(columns []Column, screen int) []Column {
 		last := &columns[len(columns)-1]
 		need := tableWidth(columns)
 		if last.Left {
-			need -= max(last.width()-comfortable, 0)
+			need -= max(last.width()-comfortable(screen), 0)
 		}
 		victim := -1
 		for i, c := range columns {

@@ -62,12 +62,11 @@ func (o hostOrder) String() string {
 }
 
 const (
-	rowsForTrouble  = 30  // rows of a screen that has room for a second table
-	rowsForMessages = 14  // rows of a screen that has room for messages
-	shownMessages   = 4   // most messages below the tables
-	shownTrouble    = 5   // most hosts in trouble below the busiest
-	leastName       = 14  // columns that the name of a host has at least
-	narrow          = 100 // columns; on a narrower screen reasons are cut, to leave room for the figures
+	rowsForTrouble  = 30 // rows of a screen that has room for a second table
+	rowsForMessages = 14 // rows of a screen that has room for messages
+	shownMessages   = 4  // most messages below the tables
+	shownTrouble    = 5  // most hosts in trouble below the busiest
+	leastName       = 14 // columns that the name of a host has at least
 )
 
 // draw draws the picture for a screen: at most rows lines of at most columns columns. Both count as at least one.
@@ -381,7 +380,7 @@ func (p *picture) table(columns, room int, title string, rows []hostRow, none st
 // columns returns the columns of a table of hosts. As in the report, the name of a host and what limits it stay when
 // columns are dropped for lack of width.
 func (p *picture) columns(rows []hostRow, screen int) cli.Rows {
-	t := cli.Columns("<host", "<state~5", "URLs~2", "queued~4", "in flight~1", "rate/s~7", "limit/s~6", "<trend~3", "<limited by")
+	t := cli.Columns("<host", "<state~6", "URLs~2", "queued~5", "in flight~1", "rate/s~7", "limit/s~4", "<trend~3", "<limited by")
 	longest, trendRoom := min(max(screen/5, leastName), 40), min(screen/8, 16)
 	for i := range rows {
 		r := &rows[i]
@@ -392,10 +391,6 @@ func (p *picture) columns(rows []hostRow, screen int) cli.Rows {
 		if way := p.history.trails[r.host.Host]; way != nil {
 			trend = sparkline(way.rates, trendRoom)
 		}
-		reason := cli.Tame(waiting(p.snap, &r.host, r.limiter))
-		if screen < narrow {
-			reason = cli.Cut(reason, max(3*screen/10, cli.LeastProse))
-		}
 		state, pages, queued := string(r.state), cli.Count(r.host.Pages), cli.Count(r.host.Queued)
 		if r.partial {
 			pages, queued = cli.Unknown, cli.Unknown
@@ -404,7 +399,7 @@ func (p *picture) columns(rows []hostRow, screen int) cli.Rows {
 			}
 		}
 		t.Row(cli.Cut(cli.Tame(r.name), longest), state, pages, queued, cli.Count(r.host.InFlight),
-			rateCell(r.rate), rateCell(limit), trend, reason)
+			rateCell(r.rate), rateCell(limit), trend, cli.Tame(waiting(p.snap, &r.host, r.limiter)))
 	}
 	return t
 }

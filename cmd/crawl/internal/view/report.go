@@ -33,7 +33,7 @@ const (
 
 // longestHost returns the length at which names of hosts are cut, so that a long one does not push the other columns
 // off the screen.
-func longestHost(columns int) int { return min(max(columns/3, 24), 40) }
+func longestHost(columns int) int { return min(max(columns/4, 22), 40) }
 
 // Report is what a person is told about a crawl, at its end or while it runs. Empty fields are left out.
 type Report struct {

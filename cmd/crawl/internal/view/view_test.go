@@ -81,6 +81,24 @@ func TestLiveView(t *testing.T) {
 	golden(t, "live.golden", b.String())
 }
 
+// On screens of the usual widths a table of hosts loses columns before the reason of a pace becomes useless.
+func TestReasonsStay(t *testing.T) {
+	for _, reason := range []string{
+		"starting at 1/s: nothing learned yet", "the maximum rate: at most 10/s", "at most 0.2/s, set while the crawl runs",
+		"robots.txt asks for 2s between requests", "searching upward, nothing refused so far",
+	} {
+		p := busyPicture()
+		p.snap.Hosts[2].Host, p.snap.Limiter.Top[0].Domain = "127.0.0.1:8080", "127.0.0.1:8080"
+		p.snap.Limiter.Top[0].Reason = reason
+		for columns, whole := range map[int]int{80: 31, 100: 40, 120: 40} {
+			require.Contains(t, p.draw(columns, 40), " "+reason[:min(whole, len(reason))], "%d columns", columns)
+			var b strings.Builder
+			require.NoError(t, (&Report{Snap: p.snap, Columns: columns}).Write(&b))
+			require.Contains(t, b.String(), " "+reason[:min(whole, len(reason))], "%d columns", columns)
+		}
+	}
+}
+
 // Every order shows the same hosts, and the title names the order.
 func TestLiveOrders(t *testing.T) {
 	p := busyPicture()
