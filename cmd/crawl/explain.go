@@ -185,17 +185,21 @@ func (p *explained) writeVerdicts(b *strings.Builder) {
 	p.writeCrawl(line)
 }
 
-// writePace writes the settings for the host's rate.
+// writePace writes how fast the host may be asked, by the lowest of the ceilings.
 func (p *explained) writePace(line func(name, format string, args ...any)) {
 	line("host", "%s: %s", p.Host, cmp.Or(p.Pace.Rule, "no rule of hosts matches"))
-	delay := ""
-	if p.Pace.MinDelayMS > 0 {
-		delay = fmt.Sprintf(", at least %v between two", inMilliseconds(p.Pace.MinDelayMS))
+	most, why := p.Pace.MaxRPS, ""
+	if gap := p.Pace.MinDelayMS; gap > 0 {
+		most, why = min(most, 1000/gap), fmt.Sprintf(", at least %v between two", inMilliseconds(gap))
+	}
+	if gap := p.Robots.ObeyedMS; gap > 0 && 1000/gap < most {
+		most, why = 1000/gap, ", by the Crawl-delay of robots.txt"
 	}
 	if p.Crawl != nil {
-		delay += ", by the settings of this command" // the running crawl may have others
+		why += ", by the settings of this command" // the running crawl may have others
 	}
-	line("pace", "%s: %g/s to begin with, %g to %g/s, %d at a time%s", p.Pace.Strategy, p.Pace.InitialRPS, p.Pace.MinRPS, p.Pace.MaxRPS, p.Pace.MaxInFlight, delay)
+	line("pace", "%s: %.4g/s to begin with, %.4g to %.4g/s, %d at a time%s", p.Pace.Strategy,
+		min(p.Pace.InitialRPS, most), min(p.Pace.MinRPS, most), most, p.Pace.MaxInFlight, why)
 	if p.Pace.Cap != "" {
 		line("cap", "%s", p.Pace.Cap)
 	}

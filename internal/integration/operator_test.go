@@ -82,7 +82,7 @@ func TestCeilingOrder(t *testing.T) {
 	require.Eventually(t, func() bool { return s.asked() > before }, time.Minute, time.Millisecond, "nor is it none")
 	h := s.look(t)
 	require.InDelta(t, 2, h.Limiter.OperatorRPS, 1e-9)
-	require.Equal(t, "set while the crawl runs: at most 2/s", h.Limiter.Reason)
+	require.Equal(t, "at most 2/s, set while the crawl runs", h.Limiter.Reason)
 	require.Equal(t, map[string]float64{host: 2}, s.controls(t).Ceilings)
 
 	wish := assembly.DefaultConfig().Settings

@@ -280,7 +280,7 @@ func TestSetCeiling(t *testing.T) {
 	r.wantReady(host, 0, 2*time.Second, LimitRule)
 	r.wantReady("b.test", 0, 10*time.Millisecond, LimitRule)
 	d := r.see(host)
-	require.Equal(t, "set while the crawl runs: at most 0.5/s", d.Reason)
+	require.Equal(t, "at most 0.5/s, set while the crawl runs", d.Reason)
 	require.InDelta(t, 0.5, d.OperatorRPS, 1e-9)
 	require.Zero(t, r.see("b.test").OperatorRPS)
 

@@ -247,7 +247,7 @@ func (s *state) reasonLocked(now clock.Instant, why Limit, wait time.Duration) s
 			return fmt.Sprintf("your rule: %v between requests", s.rules.minDelay)
 		}
 		if s.rules.operator {
-			return fmt.Sprintf("set while the crawl runs: at most %.4g/s", s.rules.ceiling.rps())
+			return fmt.Sprintf("at most %.4g/s, set while the crawl runs", s.rules.ceiling.rps())
 		}
 		return fmt.Sprintf("the maximum rate: at most %.4g/s", s.rules.ceiling.rps())
 	case LimitBreaker:

@@ -85,7 +85,7 @@ func (g *rig) crawl() Crawl {
 			if name != "a.test" {
 				return Host{Host: name}
 			}
-			return Host{Host: name, Frontier: &frontier.HostState{Host: name, Queued: 7}, Limiter: &ratelimit.DomainSnapshot{Domain: name, FillRate: 2}}
+			return Host{Host: name, Frontier: &frontier.HostState{Host: name, Queued: 7}, Limiter: &ratelimit.DomainSnapshot{Domain: name, FillRate: 2, CeilingRPS: 2}}
 		},
 		Ready:  func() error { return g.notReady },
 		Paused: func() bool { return false },

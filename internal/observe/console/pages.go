@@ -67,7 +67,10 @@ func (c *Console) hostPage(w http.ResponseWriter, r *http.Request) {
 	force := c.crawl.Controls()
 	v.Blocked = slices.Contains(force.Blocked, k.Host)
 	if rps, ok := force.Ceilings[k.Host]; ok {
-		v.MaxRPS = dashboard.Number(rps)
+		v.MaxRPS = dashboard.Number(rps) + "/s, set here"
+		if d := k.Limiter; d != nil && d.CeilingRPS < rps {
+			v.MaxRPS += "; robots.txt allows " + dashboard.Number(d.CeilingRPS) + "/s"
+		}
 	}
 	status := http.StatusOK
 	if !v.Known {

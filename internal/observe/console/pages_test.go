@@ -85,6 +85,7 @@ func TestPageOfChanges(t *testing.T) {
 	} {
 		require.Contains(t, page, part)
 	}
+	require.Contains(t, g.ask("GET", "/hosts/a.test", "").Body.String(), "now 2.5/s, set here; robots.txt allows 2/s; 0 is what the settings say")
 	changes = Controls{Exclude: []string{"/x"}}
 	for i := range 1000 {
 		changes.Blocked = append(changes.Blocked, fmt.Sprintf("h%03d.test", i))
