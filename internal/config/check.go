@@ -85,27 +85,24 @@ func ParseScore(s string) (scope.Score, error) {
 		return scope.Score{}, fmt.Errorf("%s does not begin with points; give a whole number from -%d to %d, a space and a regular expression",
 			document.Quote(s), scope.MaxPoints, scope.MaxPoints)
 	}
-	if err := expression(pattern); err != nil {
-		return scope.Score{}, err
-	}
-	re, err := regexp.Compile(pattern)
+	re, err := expression(pattern)
 	return scope.Score{Match: re, Points: n}, err
 }
 
-// expression checks patterns for URLs. An empty pattern matches everything, which nobody means.
-func expression(s string) error {
+// expression compiles patterns for URLs. An empty pattern matches everything, which nobody means.
+func expression(s string) (*regexp.Regexp, error) {
 	if s == "" {
-		return errors.New("is empty and would match every URL; remove it or give a regular expression")
+		return nil, errors.New("is empty and would match every URL; remove it or give a regular expression")
 	}
 	if err := printable(s); err != nil {
-		return err
+		return nil, err
 	}
-	_, err := regexp.Compile(s)
+	re, err := regexp.Compile(s)
 	if bad, ok := errors.AsType[*syntax.Error](err); ok {
-		return fmt.Errorf(`%s is not a regular expression (%s: %s); see the syntax of Go's regexp package, or write \.pdf$ for *.pdf`,
+		err = fmt.Errorf(`%s is not a regular expression (%s: %s); see the syntax of Go's regexp package, or write \.pdf$ for *.pdf`,
 			document.Quote(s), bad.Code, document.Quote(bad.Expr))
 	}
-	return err
+	return re, err
 }
 
 // ourHeaders are set by the crawler or belong to the connection. A second one would make the request ambiguous, which
@@ -285,10 +282,6 @@ func ParseBudget(s string) (scope.Budget, error) {
 	case n > budgetMax:
 		return scope.Budget{}, fmt.Errorf("%s is more than a crawl can have; give at most %d pages", document.Quote(s), budgetMax)
 	}
-	pattern = strings.TrimSpace(pattern) // no URL contains a space
-	if err := expression(pattern); err != nil {
-		return scope.Budget{}, err
-	}
-	re, err := regexp.Compile(pattern)
+	re, err := expression(strings.TrimSpace(pattern)) // no URL contains a space
 	return scope.Budget{Match: re, MaxPages: n, PerCrawl: per == perCrawl}, err
 }

@@ -173,7 +173,7 @@ func TestTexts(t *testing.T) {
 		"\xff":        `is not valid UTF-8; write it in that encoding`,
 	})
 	runCheck(t, fileName, map[string]string{"-": "", "a.jsonl": "", "": `is empty; give a file name, or - for standard output`})
-	runCheck(t, expression, map[string]string{
+	runCheck(t, parses(expression), map[string]string{
 		`^https?://[^/]+/docs/`: "",
 		"":                      `is empty and would match every URL; remove it or give a regular expression`,
 		"(":                     `"(" is not a regular expression (missing closing ): "("); see the syntax of Go's regexp package, or write \.pdf$ for *.pdf`,

@@ -11,7 +11,7 @@ import (
 )
 
 func (l loader) loadFile(src Sources) {
-	f := &fileWalk{loader: l, name: cmp.Or(src.File, "-"), saved: src.SavedIn != "" && src.Saved == nil, carried: map[string][]written{}}
+	f := &fileWalk{loader: l, name: cmp.Or(src.File, "-")}
 	data, err := readFile(src)
 	switch {
 	case err != nil:
@@ -30,7 +30,6 @@ func (l loader) loadFile(src Sources) {
 	if f.resilience != nil {
 		f.policies(*f.resilience)
 	}
-	f.carryOver()
 	if len(f.items) > 0 {
 		var before []written
 		for i, text := range f.get(fieldsPath).([]string) {
@@ -44,10 +43,8 @@ func (l loader) loadFile(src Sources) {
 
 type fileWalk struct {
 	loader
-	name    string
-	saved   bool                 // a crawl wrote the file, perhaps with a version that had other settings
-	items   []written            // lines of the rules for items
-	carried map[string][]written // values of retired settings in such a file, by the paths of their successors
+	name  string
+	items []written // lines of the rules for items
 
 	resilience *document.Entry // the section of policies; nil means none
 }
@@ -100,10 +97,6 @@ func (f *fileWalk) entry(in string, e document.Entry) {
 	case e.Key != "" && slices.Contains(names(path), path):
 		f.section(path, e.Value)
 	default:
-		if old := retired(path); old != nil && f.saved {
-			f.carry(old, e.Value)
-			return
-		}
 		f.unknown(in, e.Key, f.origin(e.Line), names(path))
 	}
 }
@@ -189,8 +182,8 @@ func (f *fileWalk) hosts(n document.Node) {
 // unknown reports a key that is no setting: it names its replacement, or the setting that was probably meant.
 func (l loader) unknown(prefix, key string, o Origin, known []string) {
 	path, hint := document.Join(prefix, document.QuoteKey(key)), "; see crawl config --reference"
-	if old := retired(path); old != nil {
-		l.report(path, o, "%s", old.says())
+	if _, says := retired(path); says != "" {
+		l.report(path, o, "%s", says)
 		return
 	}
 	if len(l.problems) < problemsMax {

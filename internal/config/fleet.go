@@ -34,10 +34,8 @@ func redisURL(s string) error {
 	if strings.Contains(s, redacted) {
 		return errPrinted
 	}
-	x := func(string) (string, bool) { return "x", true }
 	if access.Expands(s) { // a variable may be the port, or the whole URL
-		_, err := access.Expand(s, x)
-		return err
+		return expandable(s)
 	}
 	u, err := url.Parse(s)
 	switch {

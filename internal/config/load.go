@@ -168,15 +168,15 @@ func (l loader) loadEnv(environ []string) {
 		if !strings.HasPrefix(name, envPrefix) {
 			continue
 		}
-		switch old := retired(name); {
-		case old == nil:
+		switch path, says := retired(name); {
+		case path == "":
 			hint := ""
 			if meant := spelling.Nearest(strings.TrimPrefix(name, envPrefix), known); meant != "" {
 				hint = "; did you mean " + envPrefix + meant + "?"
 			}
 			l.warn("%s is not a setting and was ignored%s", document.Clip(name), hint)
 		case vars[name] != "": // an empty variable counts as not set
-			l.report(old.path, Origin{Source: fromEnv, Name: name}, "%s", old.says())
+			l.report(path, Origin{Source: fromEnv, Name: name}, "%s", says)
 		}
 	}
 }

@@ -18,41 +18,23 @@ import (
 // A setting that was retired is an error in every layer, which says what to write.
 func TestRetiredSettings(t *testing.T) {
 	for _, g := range goneSettings {
-		require.Nil(t, find(fields(), g.path), g.path)
-		if name := g.successor(); name != "" {
-			require.NotNil(t, find(fields(), name), "%s has the successor %s", g.path, name)
+		if name, _, _ := strings.Cut(strings.ReplaceAll(g.instead, ",", ""), " "); name != "" {
+			require.NotNil(t, find(fields(), name), "%s has the successor %s", g.paths, name)
 		}
-		for from, src := range map[string]Sources{
-			"file crawl.yaml:2":    yamlFile(section(g.path) + ":\n  " + leaf(g.path) + ": 1\n"),
-			"env " + envOf(g.path): {Env: []string{envOf(g.path) + "=1"}},
-			"flag --set " + g.path: {Flags: flags("set", g.path+"=1")},
-		} {
-			require.Equal(t, []string{g.path + ": " + g.says() + " [" + from + "]"}, problems(t, src))
+		for path := range strings.FieldsSeq(g.paths) {
+			require.Nil(t, find(fields(), path), path)
+			for from, src := range map[string]Sources{
+				"file crawl.yaml:2":  yamlFile(section(path) + ":\n  " + leaf(path) + ": 1\n"),
+				"env " + envOf(path): {Env: []string{envOf(path) + "=1"}},
+				"flag --set " + path: {Flags: flags("set", path+"=1")},
+			} {
+				require.Equal(t, []string{path + ": " + g.says() + " [" + from + "]"}, problems(t, src))
+			}
 		}
 		for flag := range strings.FieldsSeq(g.flags) {
 			require.Equal(t, []string{"--" + flag + " " + g.says() + " [flag --" + flag + "]"}, problems(t, Sources{Flags: flags(flag, "1")}))
 		}
 	}
-}
-
-// A crawl that was begun when there were such settings goes on as it was begun.
-func TestRetiredSettingsOfSavedCrawls(t *testing.T) {
-	c, err := LoadSaved(t.TempDir(), `
-output: {text: true, links: false, body: false, digest: true, record: [metadata]}
-extract: {metadata: false, main_text: true}
-scope: {canonical: [sort], drop_params: [sid, "utm_*"]}
-access: {ipv4: false, ipv6: true}
-log: {quiet: true, verbose: false}
-traps: {max_depth: 7}
-`)
-	require.NoError(t, err)
-	require.Equal(t, []string{"metadata", "text", "no-links", "main-text"}, c.Output.Record)
-	require.Equal(t, []string{"sort", "drop:sid", "drop:utm_*"}, c.Scope.Canonical)
-	require.Equal(t, "ipv6", c.Access.Family)
-	require.Equal(t, Default().Log, c.Log)
-
-	_, err = LoadSaved(t.TempDir(), "output: {texts: true}")
-	require.ErrorContains(t, err, "output.texts: is not a setting")
 }
 
 func envOf(path string) string { return (&field{path: path}).env() }

@@ -65,11 +65,11 @@ var crawlFields = []field{
 	},
 	{
 		path: "scope.include", kind: kindList, arg: "regexp", flag: "include", agreed: always,
-		doc: "follow only URLs that match this regular expression, or one of them if repeated; seeds need not match; empty = all URLs", example: `^https://example\.com/docs/`, check: expression,
+		doc: "follow only URLs that match this regular expression, or one of them if repeated; seeds need not match; empty = all URLs", example: `^https://example\.com/docs/`, check: parses(expression),
 	},
 	{
 		path: "scope.exclude", kind: kindList, arg: "regexp", flag: "exclude", agreed: always,
-		doc: "leave out URLs, seeds too, that match this regular expression, repeatable; empty = none", example: `\.pdf$`, check: expression,
+		doc: "leave out URLs, seeds too, that match this regular expression, repeatable; empty = none", example: `\.pdf$`, check: parses(expression),
 	},
 	// A text and not a group, so that it fits into a flag.
 	{
