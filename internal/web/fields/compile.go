@@ -54,27 +54,35 @@ func New(rules []Rule) (*Set, error) {
 func compile(r Rule) (compiled, error) {
 	c := compiled{Rule: r}
 	errs := r.checkParts()
+	given := 0
+	if r.Page {
+		given++
+	}
+	for _, s := range r.selectors() {
+		if *s.text != "" {
+			given++
+		}
+	}
 	var err error
+	key := "css"
 	switch {
-	case r.selectors() != 1:
-		errs = append(errs, problem("css", "give one of css, xpath, json and re"))
+	case given != 1:
+		err = errors.New("give one of css, xpath, json and re")
 	case r.Page:
 	case r.CSS != "":
-		if c.css, err = compileCSS(r.CSS); err != nil {
-			errs = append(errs, problem("css", "%v", err))
-		}
+		c.css, err = compileCSS(r.CSS)
 	case r.JSON != "":
-		if c.json, err = CompileJSON(r.JSON); err != nil {
-			errs = append(errs, problem("json", "%v", err))
-		}
+		key = "json"
+		c.json, err = CompileJSON(r.JSON)
 	case r.RE != "":
-		if c.re, c.perByte, err = pattern(r.RE); err != nil {
-			errs = append(errs, problem("re", "%v", err))
-		}
+		key = "re"
+		c.re, c.perByte, err = pattern(r.RE)
 	default:
-		if c.xpath, err = compileXPath(r.XPath); err != nil {
-			errs = append(errs, problem("xpath", "%v", err))
-		}
+		key = "xpath"
+		c.xpath, c.perByte, err = compileXPath(r.XPath)
+	}
+	if err != nil {
+		errs = append(errs, problem(key, "%v", err))
 	}
 	if r.Match != "" {
 		if c.match, _, err = pattern(r.Match); err != nil {
@@ -125,19 +133,19 @@ func hint(s string) string {
 	return "write one such as article h1, .price or a[rel=author]"
 }
 
-// compileXPath compiles an expression and evaluates it once, because the library panics on wrong arguments of functions
-// only then.
-func compileXPath(s string) (expr *xpath.Expr, err error) {
+// compileXPath compiles an expression, and returns the cost of its patterns per byte of text. It evaluates the expression
+// once, because the library panics on wrong arguments of functions only then.
+func compileXPath(s string) (expr *xpath.Expr, perByte int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			expr, err = nil, fmt.Errorf("%q is no XPath expression: %v", s, p)
+			err = fmt.Errorf("%q is no XPath expression: %v", s, p)
 		}
 	}()
 	if expr, err = xpath.Compile(s); err != nil {
-		return nil, fmt.Errorf("%q is no XPath expression: %w", s, err)
+		return nil, 0, fmt.Errorf("%q is no XPath expression: %w", s, err)
 	}
-	if _, err := callSteps(s); err != nil {
-		return nil, fmt.Errorf("%q cannot be used: %w", s, err)
+	if perByte, err = callSteps(s); err != nil {
+		return nil, 0, fmt.Errorf("%q cannot be used: %w", s, err)
 	}
 	root := dom.Parse([]byte(`<title>a</title><p id="b" class="c">d<a href="e">f</a>`)).Root
 	if it, ok := expr.Evaluate(navigate(root, nil, 0)).(*xpath.NodeIterator); ok {
@@ -145,7 +153,7 @@ func compileXPath(s string) (expr *xpath.Expr, err error) {
 			continue
 		}
 	}
-	return expr, nil
+	return expr, perByte, nil
 }
 
 // Extractor runs a set. It must not be used concurrently.
@@ -160,7 +168,6 @@ func (s *Set) Extractor() *Extractor {
 	for i, c := range s.rules {
 		if c.xpath != nil {
 			c.xpath = xpath.MustCompile(c.XPath) // New has compiled it before
-			c.perByte, _ = callSteps(c.XPath)
 		}
 		e.rules[i] = c
 	}

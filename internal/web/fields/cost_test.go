@@ -155,7 +155,7 @@ func TestCallsWithArgumentsOfThePage(t *testing.T) {
 			continue
 		}
 		require.ErrorContains(t, err, want, expr)
-		_, err = compileXPath(expr)
+		_, _, err = compileXPath(expr)
 		require.Error(t, err)
 	}
 }

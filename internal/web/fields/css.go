@@ -46,6 +46,10 @@ type matcher struct {
 	text   int                               // bytes of text read in the current element
 }
 
+func newMatcher(root *html.Node, budget *effort.Budget) *matcher {
+	return &matcher{root: root, budget: budget, sets: map[*selector]map[*html.Node]bool{}}
+}
+
 // place has the children of one parent. They are counted when a test first needs that.
 type place struct {
 	parent *html.Node

@@ -113,8 +113,7 @@ func (p *page) field(c *compiled) (f Field) {
 		p.matches(&f, c)
 		return f
 	case c.xpath == nil:
-		m := &matcher{root: p.Node, budget: p.Budget, sets: map[*selector]map[*html.Node]bool{}}
-		m.each(c.css, func(n *html.Node) bool {
+		newMatcher(p.Node, p.Budget).each(c.css, func(n *html.Node) bool {
 			return p.add(&f, c, p.value(c, n)) && (c.All || c.Attr != "") // of texts only the first element counts, even if empty
 		})
 		return f

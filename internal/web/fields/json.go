@@ -146,15 +146,3 @@ func SizeJSON(v any, most int) (n int) {
 	}
 	return n
 }
-
-func (r *Rule) selectors() (n int) {
-	for _, s := range []string{r.CSS, r.XPath, r.JSON, r.RE} {
-		if s != "" {
-			n++
-		}
-	}
-	if r.Page {
-		n++
-	}
-	return n
-}

@@ -77,14 +77,20 @@ type Rule struct {
 }
 
 const (
-	cssPrefix   = "css:"
-	xpathPrefix = "xpath:"
-	jsonPrefix  = "json:"
-	rePrefix    = "re:"
-	pageWord    = "page"
-	allWord     = "all"
-	matchMark   = " url~"
+	pageWord  = "page"
+	allWord   = "all"
+	matchMark = " url~"
 )
+
+// selectorText is one of the texts that select the values of a rule, and the word that begins it in a line.
+type selectorText struct {
+	key  string
+	text *string
+}
+
+func (r *Rule) selectors() [4]selectorText {
+	return [...]selectorText{{"css", &r.CSS}, {"xpath", &r.XPath}, {"json", &r.JSON}, {"re", &r.RE}}
+}
 
 const shape = `write NAME=css:SELECTOR, NAME=css:SELECTOR@ATTRIBUTE, NAME=xpath:EXPRESSION, NAME=json:PATH, NAME=re:REGEXP, or NAME=page for the URL of the page`
 
@@ -126,27 +132,17 @@ func Parse(s string) (Rule, error) {
 	}
 	found, r.Match, _ = strings.Cut(found, matchMark)
 	found = strings.TrimSpace(found)
-	if rest, ok := strings.CutPrefix(found, xpathPrefix); ok {
-		r.XPath = strings.TrimSpace(rest)
-		return r, nil
-	}
-	if rest, ok := strings.CutPrefix(found, jsonPrefix); ok {
-		r.JSON = strings.TrimSpace(rest)
-		return r, nil
-	}
-	if rest, ok := strings.CutPrefix(found, rePrefix); ok {
-		r.RE = strings.TrimSpace(rest)
-		return r, nil
-	}
 	if found == pageWord {
 		r.Page = true
 		return r, nil
 	}
-	rest, ok := strings.CutPrefix(found, cssPrefix)
-	if !ok {
-		return r, fmt.Errorf("%q begins with none of %s, %s, %s and %s; %s", found, cssPrefix, xpathPrefix, jsonPrefix, rePrefix, shape)
+	key, text, ok := strings.Cut(found, ":")
+	selectors := r.selectors()
+	i := slices.IndexFunc(selectors[:], func(s selectorText) bool { return ok && s.key == key })
+	if i < 0 {
+		return r, fmt.Errorf("%q begins with none of css:, xpath:, json: and re:; %s", found, shape)
 	}
-	r.CSS = strings.TrimSpace(rest)
+	*selectors[i].text = strings.TrimSpace(text)
 	if at := strings.LastIndexByte(r.CSS, '@'); at >= 0 && attrForm().MatchString(r.CSS[at+1:]) {
 		r.CSS, r.Attr = cmp.Or(strings.TrimSpace(r.CSS[:at]), ScopePseudo), r.CSS[at+1:]
 	}
@@ -163,17 +159,13 @@ func (r Rule) String() string {
 	if r.All {
 		b.WriteString(":" + allWord)
 	}
-	switch {
-	case r.Page:
+	if r.Page {
 		b.WriteString("=" + pageWord)
-	case r.XPath != "":
-		b.WriteString("=" + xpathPrefix + r.XPath)
-	case r.JSON != "":
-		b.WriteString("=" + jsonPrefix + r.JSON)
-	case r.RE != "":
-		b.WriteString("=" + rePrefix + r.RE)
-	default:
-		b.WriteString("=" + cssPrefix + r.CSS)
+	}
+	for _, s := range r.selectors() {
+		if *s.text != "" {
+			b.WriteString("=" + s.key + ":" + *s.text)
+		}
 	}
 	if r.Attr != "" {
 		b.WriteString("@" + r.Attr)
@@ -225,8 +217,8 @@ func (r *Rule) checkParts() (errs []error) {
 	if r.Attr != "" && r.Type == HTML {
 		errs = append(errs, problem("type", "html is for elements, and an attribute is none; leave out one of the two"))
 	}
-	for _, s := range []struct{ key, text string }{{"css", r.CSS}, {"xpath", r.XPath}, {"json", r.JSON}, {"re", r.RE}} {
-		if strings.Contains(s.text, matchMark) {
+	for _, s := range r.selectors() {
+		if strings.Contains(*s.text, matchMark) {
 			errs = append(errs, problem(s.key, "contains %q, which begins the pattern of URLs; leave out the space", matchMark))
 		}
 	}

@@ -40,8 +40,7 @@ func ParseSelector(text string) (*Selector, error) {
 // Each calls yield with the elements below root that match, in the order of the page, until it returns false or the
 // budget is spent.
 func (s *Selector) Each(root *html.Node, budget *effort.Budget, yield func(*html.Node) bool) {
-	m := matcher{root: root, budget: budget, sets: map[*selector]map[*html.Node]bool{}}
-	m.each(s.css, yield)
+	newMatcher(root, budget).each(s.css, yield)
 }
 
 // Found is what an XPath expression has found: a Node, or the Value of an attribute or of a computation.
@@ -53,11 +52,7 @@ type Found struct {
 // Find evaluates an XPath expression with root as its context. When the budget is spent it returns what was found so
 // far.
 func Find(expr string, root *html.Node, budget *effort.Budget) (found []Found, err error) {
-	e, err := compileXPath(expr)
-	if err != nil {
-		return nil, err
-	}
-	perByte, err := callSteps(expr)
+	e, perByte, err := compileXPath(expr)
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +61,10 @@ func Find(expr string, root *html.Node, budget *effort.Budget) (found []Found, e
 			err = fmt.Errorf("%q failed: %v", expr, v)
 		}
 	}()
-	nodes, ok := e.Evaluate(navigate(root, budget, perByte)).(*xpath.NodeIterator)
+	value := e.Evaluate(navigate(root, budget, perByte))
+	nodes, ok := value.(*xpath.NodeIterator)
 	if !ok {
-		return []Found{{Value: fmt.Sprint(e.Evaluate(navigate(root, budget, perByte)))}}, nil
+		return []Found{{Value: fmt.Sprint(value)}}, nil
 	}
 	for nodes.MoveNext() {
 		nav, ok := nodes.Current().(*navigator)
@@ -109,8 +105,7 @@ func (e *Extractor) Parts(w Within, yield func(Within) bool) {
 		}
 	case w.Node == nil:
 	case c.css != nil:
-		m := &matcher{root: w.Node, budget: w.Budget, sets: map[*selector]map[*html.Node]bool{}}
-		m.each(c.css, node)
+		newMatcher(w.Node, w.Budget).each(c.css, node)
 	default:
 		for _, n := range c.nodes(w) { // collected first, because yield may use the interpreter
 			if !node(n) {
