@@ -15,11 +15,9 @@ var _ record.ItemSink = (*Items)(nil)
 
 // ItemsConfig says which items a file is for.
 type ItemsConfig struct {
-	Config
-
 	// Kinds are the kinds of items that the file takes.
 	Kinds []string
-	// Columns are the columns of a table: names of fields, and "page" for the URL of the page.
+	// Columns are the columns of a table: names of fields, and "page" for the URL of the page. They are those of Config.
 	Columns []string
 	// Fields lists by kind the names of fields whose absence the summary reports; items may have others too.
 	Fields map[string][]string
@@ -44,42 +42,13 @@ type itemCount struct {
 	order []string
 }
 
-// OpenItems opens a file for items, as [Open] opens one for records.
-func OpenItems(path string, cfg ItemsConfig) (*Items, error) {
-	w, err := Open(path, cfg.whole())
-	if err != nil {
-		return nil, err
+// NewItems returns the items of a file that was opened for them.
+func NewItems(w *Writer, cfg ItemsConfig) *Items {
+	return &Items{
+		Writer: w, kinds: cfg.Kinds, fields: cfg.Fields, counts: map[string]*itemCount{},
+		table: table{separator: w.format.Spec().Separator}, columns: cfg.Columns,
 	}
-	return cfg.around(w), nil
 }
-
-// NewItems is like OpenItems, for any writer.
-func NewItems(out interface{ Write([]byte) (int, error) }, cfg ItemsConfig) (*Items, error) {
-	w, err := New(out, cfg.whole())
-	if err != nil {
-		return nil, err
-	}
-	return cfg.around(w), nil
-}
-
-func (c *ItemsConfig) whole() Config {
-	cfg := c.Config
-	if spec := cfg.Format.Spec(); spec.Separator != 0 {
-		cfg.columns = c.Columns
-	}
-	return cfg
-}
-
-func (c *ItemsConfig) around(w *Writer) *Items {
-	s := &Items{Writer: w, kinds: c.Kinds, fields: c.Fields, counts: map[string]*itemCount{}}
-	if spec := c.Format.Spec(); spec.Separator != 0 {
-		s.table, s.columns = table{separator: spec.Separator}, c.Columns
-	}
-	return s
-}
-
-// Header returns the header line of a table with these columns.
-func (c *ItemsConfig) Header() []byte { return c.whole().header() }
 
 // Write ignores the record.
 func (*Items) Write(*record.Record) error { return nil }

@@ -11,8 +11,9 @@ import (
 
 // The summary has the fields that items lack, also those that none has.
 func TestItemsSummary(t *testing.T) {
-	s, err := NewItems(io.Discard, ItemsConfig{Kinds: []string{"product", "review"}, Fields: map[string][]string{"product": {"name", "price", "shop"}}})
+	w, err := New(io.Discard, Config{})
 	require.NoError(t, err)
+	s := NewItems(w, ItemsConfig{Kinds: []string{"product", "review"}, Fields: map[string][]string{"product": {"name", "price", "shop"}}})
 	write := func(kind string, fields ...string) {
 		e := &record.Extracted{Kind: kind}
 		for _, name := range fields {

@@ -70,17 +70,18 @@ type Config struct {
 	Chunk int
 	// Gzip compresses the file: each flush is a gzip member, so that the file can be cut off between flushes.
 	Gzip bool
-
-	columns []string // columns of a table of items; nil means those of records
+	// Columns are the columns of a table of items. Nil means those of records.
+	Columns []string
 }
 
-func (c Config) header() []byte {
+// Header returns the header line of a table. It is nil for other formats.
+func (c Config) Header() []byte {
 	spec := c.Format.Spec()
 	switch t := (table{spec.Separator, c.Fields}); {
 	case spec.Separator == 0:
 		return nil
-	case c.columns != nil:
-		return t.names(c.columns)
+	case c.Columns != nil:
+		return t.names(c.Columns)
 	default:
 		return t.header()
 	}
@@ -159,7 +160,7 @@ func New(w io.Writer, cfg Config) (*Writer, error) {
 	case spec.Separator != 0:
 		t := table{spec.Separator, cfg.Fields}
 		if made.append = t.append; cfg.Existing != Resume || cfg.Position == 0 {
-			made.buf = cfg.header()
+			made.buf = cfg.Header()
 		}
 	}
 	return made, nil
@@ -360,7 +361,7 @@ func prepare(f *os.File, size int64, cfg Config) (start int64, err error) {
 // onlyHeader reports whether a file has nothing but the header line of the same table, as a crawl leaves it that ended
 // before its first record.
 func onlyHeader(f *os.File, size int64, cfg Config) bool {
-	header := cfg.header()
+	header := cfg.Header()
 	if cfg.Gzip || len(header) == 0 || size != int64(len(header)) {
 		return false
 	}
@@ -371,7 +372,7 @@ func onlyHeader(f *os.File, size int64, cfg Config) bool {
 
 // isOurs returns an error if a table in the file has other columns, or if no line ends at the position.
 func isOurs(f *os.File, size int64, cfg Config) (err error) {
-	if header := cfg.header(); header != nil {
+	if header := cfg.Header(); header != nil {
 		first := make([]byte, len(header))
 		var from io.Reader = io.NewSectionReader(f, 0, size)
 		if cfg.Gzip {

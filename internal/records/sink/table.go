@@ -28,9 +28,9 @@ type table struct {
 func (t table) header() []byte {
 	names := strings.Split(csvColumns, ",")
 	for _, name := range t.fields {
-		names = append(names, string(t.appendCell(nil, fieldColumn+name)))
+		names = append(names, fieldColumn+name)
 	}
-	return []byte(strings.Join(names, string(t.separator)) + "\n")
+	return t.names(names)
 }
 
 func (t table) names(columns []string) (line []byte) {

@@ -2,7 +2,6 @@ package job
 
 import (
 	"errors"
-	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/web/items"
-	"github.com/treadlight/crawl/record"
 )
 
 // If there are rules for items, an output that is a file holds the items alone, of all kinds. An output that is a
@@ -85,30 +83,6 @@ func (j *Job) closeSinks() error {
 		errs = append(errs, w.Close())
 	}
 	return errors.Join(errs...)
-}
-
-func newSink(w io.Writer, cfg sink.Config, items *sink.ItemsConfig) (record.Durable, error) {
-	if items == nil {
-		return durableOf(sink.New(w, cfg))
-	}
-	items.Config = cfg
-	return durableOf(sink.NewItems(w, *items))
-}
-
-func fileSink(path string, cfg sink.Config, items *sink.ItemsConfig) (record.Durable, error) {
-	if items == nil {
-		return durableOf(sink.Open(path, cfg))
-	}
-	items.Config = cfg
-	return durableOf(sink.OpenItems(path, *items))
-}
-
-// durableOf keeps a nil pointer from becoming an interface that is not nil.
-func durableOf[T record.Durable](w T, err error) (record.Durable, error) {
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
 }
 
 // itemSummary returns, in words, how many items were written and which fields they lack; "" without rules for items.

@@ -274,6 +274,9 @@ func (j *Job) openSink(path string, items *sink.ItemsConfig) (*destination, erro
 		return j.openArchive(o.Path)
 	}
 	cfg := sink.Config{Format: sink.Format(o.Format), Fields: j.Settings.Extract.Names(), Chunk: o.Chunk, Gzip: o.Compressed()}
+	if items != nil {
+		cfg.Columns = items.Columns
+	}
 	if cfg.Gzip && j.Settings.Fleet.Shared() {
 		return nil, cli.Usagef("--output %s: several processes of a job write no compressed files; give a name without .gz", o.Path)
 	}
@@ -286,30 +289,32 @@ func (j *Job) openSink(path string, items *sink.ItemsConfig) (*destination, erro
 	case o.Overwrite:
 		cfg.Existing = sink.Overwrite
 	case j.own:
-		cfg.Existing, cfg.Position, err = goingOn(path, cfg.Format, items)
+		cfg.Existing, cfg.Position, err = goingOn(path, cfg)
 	}
 	var behind int64
 	if info, e := os.Stat(path); e == nil && info.Mode().IsRegular() && cfg.Existing == sink.Resume { // only a file can be cut
 		behind = info.Size() - cfg.Position
 	}
+	var file *sink.Writer
 	switch {
 	case err != nil:
 	case path == sink.Stdout:
-		w.Durable, err = newSink(j.term.Beside(j.Streams.Out), cfg, items)
+		file, err = sink.New(j.term.Beside(j.Streams.Out), cfg)
 	default:
-		if w.Durable, err = fileSink(path, cfg, items); err == nil {
-			if file, ok := w.Durable.(*sink.Writer); ok && cfg.Format == sink.Markdown {
-				w.Durable = tree.New(file, path)
-			}
-			break
-		}
-		if j.Settings.Fleet.Shared() && !j.own {
+		if file, err = sink.Open(path, cfg); err != nil && j.Settings.Fleet.Shared() && !j.own {
 			err = fmt.Errorf("%w; with {worker} in its name a process goes on in the file of its own", err)
 		}
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		_ = w.Close() // nothing was written
 		return nil, cli.Open("--output", err)
+	case items != nil:
+		w.Durable = sink.NewItems(file, *items)
+	case cfg.Format == sink.Markdown:
+		w.Durable = tree.New(file, path)
+	default:
+		w.Durable = file
 	}
 	if behind > 0 {
 		j.log.Info("removed data after the last committed record", slog.String("file", path), slog.Int64("bytes", behind))
@@ -392,7 +397,7 @@ func lockOwn(path, worker string) (io.Closer, error) {
 // goingOn returns how a process of a fleet opens the file of records named after it, and where the last whole record in
 // the file ends. What follows that record is cut off: an earlier process of the same name may have been killed while it
 // wrote. It is an error if the file holds something other than such records.
-func goingOn(path string, format sink.Format, items *sink.ItemsConfig) (how sink.Existing, whole int64, err error) {
+func goingOn(path string, cfg sink.Config) (how sink.Existing, whole int64, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, 0, nil
@@ -409,9 +414,9 @@ func goingOn(path string, format sink.Format, items *sink.ItemsConfig) (how sink
 	if _, err = io.ReadFull(f, head); err == nil {
 		whole, err = lastLine(f, info.Size())
 	}
-	ours := sink.ByStart(head).Format == format || items != nil && bytes.HasPrefix(head, items.Header())
+	ours := sink.ByStart(head).Format == cfg.Format || cfg.Columns != nil && bytes.HasPrefix(head, cfg.Header())
 	if err == nil && !ours && whole > 0 {
-		err = fmt.Errorf("%s is no file of %s, to go on behind its records: choose another fleet.worker or --output", path, format)
+		err = fmt.Errorf("%s is no file of %s, to go on behind its records: choose another fleet.worker or --output", path, cfg.Format)
 	}
 	return sink.Resume, whole, err
 }

@@ -148,7 +148,7 @@ func TestEveryFormat(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, w.Write(&record.Record{URL: "http://a.test/", Kind: "page", Status: 200}))
 		require.NoError(t, w.Close())
-		how, whole, err := goingOn(path, spec.Format, nil)
+		how, whole, err := goingOn(path, sink.Config{Format: spec.Format})
 		require.NoError(t, err)
 		require.Equal(t, sink.Resume, how)
 		require.Equal(t, w.Position(), whole)
@@ -180,18 +180,18 @@ func TestFilesOfAWorker(t *testing.T) {
 func TestGoingOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records-w1.jsonl")
 	record := `{"url":"http://a.test/","fetched_at":"2026-11-22T10:00:00Z","text":"` + strings.Repeat("x", 100_000) + `"}` + "\n"
-	how, _, err := goingOn(path, sink.JSONL, nil)
+	how, _, err := goingOn(path, sink.Config{Format: sink.JSONL})
 	require.NoError(t, err)
 	require.Zero(t, how, "there is nothing to go on behind")
 	for _, half := range []string{"", record[:99_000], record[:1]} {
 		require.NoError(t, os.WriteFile(path, []byte(record+record+half), 0o600))
-		how, whole, err := goingOn(path, sink.JSONL, nil)
+		how, whole, err := goingOn(path, sink.Config{Format: sink.JSONL})
 		require.NoError(t, err)
 		require.Equal(t, sink.Resume, how)
 		require.EqualValues(t, 2*len(record), whole)
 	}
 	require.NoError(t, os.WriteFile(path, []byte("dear diary\n"), 0o600))
-	_, _, err = goingOn(path, sink.JSONL, nil)
+	_, _, err = goingOn(path, sink.Config{Format: sink.JSONL})
 	require.ErrorContains(t, err, "is no file of jsonl")
 }
 

@@ -205,10 +205,11 @@ func WriteJSON(r *Report, w io.Writer) error { return cli.WriteJSON(w, r) }
 // WriteCSV writes a line for each finding, the fixed ones last.
 func WriteCSV(r *Report, w io.Writer) error {
 	names := []string{"rule", "severity", "state", "url", "about", "detail", "pages", "where"}
-	out, err := sink.NewItems(w, sink.ItemsConfig{Config: sink.Config{Format: sink.CSV}, Columns: names})
+	file, err := sink.New(w, sink.Config{Format: sink.CSV, Columns: names})
 	if err != nil {
 		return err
 	}
+	out := sink.NewItems(file, sink.ItemsConfig{Columns: names})
 	for _, f := range slices.Concat(r.Findings, r.Fixed) {
 		row := new(record.Extracted)
 		for i, text := range []string{f.Rule, string(f.Severity), f.State, f.URL, f.About, f.Detail, strconv.Itoa(f.Pages), strings.Join(f.Where, " ")} {
