@@ -3,7 +3,6 @@ package job
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -12,7 +11,10 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/view"
+	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/pipeline"
 )
 
 // Messages returns the terminal and the logger of a verb, and the time between two lines of progress, as for [Supervise].
@@ -51,21 +53,25 @@ func (h ofProgram) Handle(ctx context.Context, r slog.Record) error {
 func Supervise(ctx context.Context, term *cli.Terminal, log *slog.Logger, every time.Duration, c *crawl.Crawler, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	line := func() []any {
-		s := c.Snapshot()
-		return []any{slog.Int64("pages", s.Pages), slog.Int64("queued", s.Frontier.Queued), slog.Int64("errors", s.Errors)}
-	}
 	w := (&Job{term: term, log: log}).watch(signalActions{
 		stop:   c.Stop,
 		force:  func() { cancel(ErrForced) },
 		giveUp: func() { os.Exit(cli.CodeForced) },
-		tell:   func() error { log.Info("progress", line()...); return nil },
+		tell: func() error {
+			s := c.Snapshot()
+			log.Info("progress", slog.Int64("pages", s.Pages), slog.Int64("queued", s.Frontier.Queued), slog.Int64("errors", s.Errors))
+			return nil
+		},
 	})
 	defer w.end()
 	beside, stop := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	if every > 0 {
-		background.Go(func() { showStatus(beside, term, every, c, func() { log.Info("progress", line()...) }) })
+		shown := view.Crawl{
+			Snapshot: func() pipeline.Snapshot { return assembly.Convert[pipeline.Snapshot](c.Snapshot()) },
+			Paused:   c.Paused, Halted: c.Halted(),
+		}
+		background.Go(func() { view.Progress(beside, term, log, shown, every) })
 	}
 	err := run(ctx)
 	stop()
@@ -74,31 +80,4 @@ func Supervise(ctx context.Context, term *cli.Terminal, log *slog.Logger, every 
 		return ErrForced
 	}
 	return err
-}
-
-// showStatus shows how a crawl goes until ctx ends.
-func showStatus(ctx context.Context, term *cli.Terminal, every time.Duration, c *crawl.Crawler, log func()) {
-	if term.Live() {
-		every = cli.StatusEvery
-		defer term.Clear()
-	}
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if !term.Live() {
-			log()
-			continue
-		}
-		s := c.Snapshot()
-		parts := []string{cli.Seconds(s.ElapsedSeconds), cli.Plural(s.Pages, "page"), cli.Count(s.Frontier.Queued) + " queued", fmt.Sprintf("%d active", s.Frontier.Leased)}
-		if s.Errors > 0 {
-			parts = append(parts, cli.Plural(s.Errors, "error"))
-		}
-		term.Show(append(parts, cli.Size(s.Bytes))...)
-	}
 }
