@@ -1,15 +1,14 @@
 package main
 
 import (
-	"os"
-	"os/signal"
+	"context"
 	"path/filepath"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/docs"
+	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 )
 
 // docsCommand returns the command that shows the documentation.
@@ -18,7 +17,7 @@ func docsCommand(s cli.Streams) *cobra.Command {
 	cmd := verb("docs")
 	cmd.Flags().StringVar(&listen, "listen", anyPort, "the `address` of this machine to show it at")
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write it as files into this `dir` instead")
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.RunE = flags.Interruptible(func(ctx context.Context, _ []string) error {
 		if cmd.Flags().Changed("output") && (output == "" || cmd.Flags().Changed("listen")) {
 			return cli.Usagef("--output: give the name of a directory, and no --listen with it")
 		}
@@ -33,11 +32,9 @@ func docsCommand(s cli.Streams) *cobra.Command {
 			cli.Say(s.Err, "%s written: open %s\n", cli.Plural(int64(len(site)), "file"), filepath.Join(output, "index.html"))
 			return nil
 		}
-		ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
 		return cli.Serve(ctx, "listen", listen, site, func(url string) {
 			cli.Say(s.Err, "the documentation is shown at %s (Ctrl-C ends it)\n", url)
 		})
-	}
+	})
 	return cmd
 }

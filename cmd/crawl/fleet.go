@@ -120,7 +120,6 @@ func (o *fleetOptions) run(ctx context.Context, action string) error {
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, fleetPatience)
 	defer cancel()
-	fail := func(err error) error { return cli.IO(&assembly.FleetError{Job: o.Job, Err: err}) }
 	dial := redis.Dial
 	if action == "purge" {
 		dial = redis.DialToPurge
@@ -130,14 +129,14 @@ func (o *fleetOptions) run(ctx context.Context, action string) error {
 		return cli.IOf("there is no job %s in that Redis", o.Job)
 	}
 	if err != nil {
-		return fail(err)
+		return o.fail(err)
 	}
 	defer fleet.Close()
 	switch action {
 	case "status":
 		st, err := fleet.Status(ctx)
 		if err != nil {
-			return fail(err)
+			return o.fail(err)
 		}
 		if o.AsJSON {
 			return cli.Output(cli.WriteJSON(o.Out, st))
@@ -148,27 +147,31 @@ func (o *fleetOptions) run(ctx context.Context, action string) error {
 	case "purge":
 		keys, err := fleet.Purge(whole) // a large job takes minutes
 		if err != nil {
-			return fail(err)
+			return o.fail(err)
 		}
 		_, err = fmt.Fprintf(o.Out, "%s: %s removed\n", o.Job, cli.Plural(keys, "key"))
 		return cli.Output(err)
 	}
 	if err := fleet.SetControl(ctx, fleetActions[action]); err != nil {
-		return fail(err)
+		return o.fail(err)
 	}
 	_, err = fmt.Fprintf(o.Out, "%s: %s\n", o.Job, fleetActions[action])
 	return cli.Output(err)
+}
+
+func (o *fleetOptions) fail(err error) error {
+	return cli.IO(&assembly.FleetError{Job: o.Job, Err: err})
 }
 
 // set changes bounds of the job, and prints the changes and what they mean for its processes.
 func (o *fleetOptions) set(ctx context.Context, fleet *redis.Fleet) error {
 	before, err := fleet.Set(ctx, o.bounds)
 	if err != nil {
-		return cli.IO(&assembly.FleetError{Job: o.Job, Err: err})
+		return o.fail(err)
 	}
 	st, err := fleet.Status(ctx)
 	if err != nil {
-		return cli.IO(&assembly.FleetError{Job: o.Job, Err: err})
+		return o.fail(err)
 	}
 	for _, term := range slices.Sorted(maps.Keys(before)) {
 		cli.Say(o.Out, "%s: %s is %s, was %s\n", o.Job, term, bound(st.Terms[term]), bound(before[term]))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
@@ -33,9 +31,6 @@ func testsiteCommand(s cli.Streams) *cobra.Command {
 		return o.serve(ctx, s)
 	})
 	f.SortFlags = false
-	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
-		return pflag.NormalizedName(cmp.Or(map[string]string{"file": "scenario"}[name], name)) // --file is the former name
-	})
 	f.IntVar(&o.Hosts, "hosts", 1, "hosts, each on its own address")
 	f.IntVar(&o.Pages, "pages", 100, "pages per host")
 	flags.DurationVar(f, &o.Latency, "latency", 0, "time until an answer")

@@ -96,7 +96,7 @@ func (c checker) saved(saved *Config) {
 // SaveIn returns what [Config.Save] writes, with file names as the state in a directory keeps them.
 func (c Config) SaveIn(dir string) (string, error) {
 	var b strings.Builder
-	err := mapPaths(c, func(path string) string { return relativeTo(dir, path) }).Save(&b)
+	err := mapPaths(c, func(path string) string { return RelativeTo(dir, path) }).Save(&b)
 	return b.String(), err
 }
 
@@ -157,9 +157,9 @@ func renamed(path string, name func(string) string) string {
 	return name(path)
 }
 
-// relativeTo returns a path as the settings in a state have it: relative to the directory if it is inside, so that the
+// RelativeTo returns a path as a state in a directory has it: relative to the directory if it is inside, so that the
 // directory may be moved, and absolute otherwise, so that a crawl can be resumed from anywhere.
-func relativeTo(dir, path string) string {
+func RelativeTo(dir, path string) string {
 	absolute, err := filepath.Abs(path)
 	home, errHome := filepath.Abs(dir)
 	if err != nil || errHome != nil {

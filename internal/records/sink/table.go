@@ -1,10 +1,12 @@
 package sink
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/treadlight/crawl/internal/document/jsontext"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
@@ -134,62 +136,29 @@ func (t table) appendCell(dst []byte, s string) []byte {
 		s = "'" + s
 	}
 	if strings.Contains(s, ";") {
-		s = withoutFormulas(s)
+		s = formulaBehind.ReplaceAllString(s, ";'$1")
 	}
 	if strings.IndexByte(s, '"') < 0 && strings.IndexByte(s, t.separator) < 0 && s == strings.TrimSpace(s) {
 		return append(dst, s...)
 	}
-	dst = append(dst, '"')
-	for i := range len(s) {
-		if s[i] == '"' {
-			dst = append(dst, '"')
-		}
-		dst = append(dst, s[i])
-	}
-	return append(dst, '"')
+	return append(append(append(dst, '"'), strings.ReplaceAll(s, `"`, `""`)...), '"')
 }
 
-// withoutFormulas inserts an apostrophe after each semicolon that a formula follows. In half of Europe spreadsheets use
-// semicolons to separate cells, and then quotes around our cells would not help.
-func withoutFormulas(s string) string {
-	first, rest, more := strings.Cut(s, ";")
-	var b strings.Builder
-	b.WriteString(first)
-	for more {
-		var part string
-		part, rest, more = strings.Cut(rest, ";")
-		b.WriteByte(';')
-		if isFormula(strings.TrimLeft(part, "\" ")) {
-			b.WriteByte('\'')
-		}
-		b.WriteString(part)
-	}
-	return b.String()
-}
+// formulaBehind matches a semicolon that a formula follows, and the beginning of the formula, before which an apostrophe
+// is to be. In half of Europe spreadsheets use semicolons to separate cells, and then quotes around our cells would not
+// help.
+var formulaBehind = regexp.MustCompile(`;([" ]*[` + formulaSigns + `])`)
 
-// isFormula reports whether a spreadsheet would take a text for a formula, by its first character. Spreadsheets also
-// recognize the full-width forms.
+// formulaSigns begin what a spreadsheet would take for a formula. Spreadsheets also recognize the full-width forms.
+const formulaSigns = "=+@＝＋－＠-"
+
 func isFormula(s string) bool {
-	for _, prefix := range [...]string{"=", "+", "-", "@", "＝", "＋", "－", "＠"} {
-		if strings.HasPrefix(strings.TrimLeft(s, " "), prefix) {
-			return true
-		}
-	}
-	return false
+	first, _ := utf8.DecodeRuneInString(strings.TrimLeft(s, " "))
+	return strings.ContainsRune(formulaSigns, first)
 }
 
 // oneLine makes s valid UTF-8 without control characters.
 func oneLine(s string) string {
-	clean := true // nearly all texts are clean, and need no copy
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c >= 0x7f {
-			clean = false
-			break
-		}
-	}
-	if clean {
-		return s
-	}
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || jsontext.IsUnsafe(r) {
 			return ' '

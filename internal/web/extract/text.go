@@ -118,10 +118,7 @@ func unescape(s []byte, mapped bool) (text []byte, places []int) {
 // candidate only after a URL or its descriptors.
 func NextImage(s []byte) (ref, rest []byte) {
 	s = bytes.TrimLeft(s, " \t\n\f\r,")
-	end := 0
-	for end < len(s) && !isSpace(s[end]) {
-		end++
-	}
+	end := endOf(s, 0, space)
 	ref, rest = s[:end], s[end:]
 	if bare := bytes.TrimRight(ref, ","); len(bare) < len(ref) {
 		return bare, rest

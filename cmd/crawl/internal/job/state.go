@@ -359,22 +359,12 @@ func (j *Job) archiveDir() string {
 	return j.Settings.WARC.Dir
 }
 
-// recordsName returns the name under which a state knows the file at path: relative to the directory of the state if
-// the file is in it, so that both can be moved together, and absolute if not, so that the working directory does not
-// matter.
+// recordsName returns the name under which a state knows the file at path.
 func recordsName(state *assembly.State, path string) string {
 	if state == nil || path == sink.Stdout {
 		return path
 	}
-	file, errFile := filepath.Abs(path)
-	dir, errDir := filepath.Abs(state.Dir())
-	if errFile != nil || errDir != nil {
-		return path // without a working directory there is nothing better
-	}
-	if rel, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(rel) {
-		return rel
-	}
-	return file
+	return config.RelativeTo(state.Dir(), path)
 }
 
 // lockOwn locks the file or directory at path for this process and creates the file if it does not exist. The lock ends

@@ -175,13 +175,8 @@ func protocol(proto string) string {
 	return strings.ToLower(proto)
 }
 
-// maskCredentials replaces the values of header fields with credentials by [redact.Mask], because archives are passed
-// on. A request without such fields is returned as it is, any other as a copy.
-func maskCredentials(request []byte, by *redact.Redactor) []byte {
-	return maskFields(request, by.SecretHeader)
-}
-
-// maskFields replaces the values of the header fields that secret selects by [redact.Mask].
+// maskFields replaces the values of the header fields that secret selects by [redact.Mask], because archives are passed
+// on. A message without such fields is returned as it is, any other as a copy.
 func maskFields(request []byte, secret func(name string) bool) []byte {
 	var shown []byte
 	kept := 0 // how many bytes of the request are in shown

@@ -297,7 +297,7 @@ func (w *Writer) exchange(r *record.Record) error {
 	}
 	request := r.Exchange.Request
 	if !w.cfg.Credentials {
-		request = maskCredentials(request, w.cfg.Redact)
+		request = maskFields(request, w.cfg.Redact.SecretHeader)
 	}
 	answer, digest, fresh := x.answer(w.known)
 	offset := w.end()
