@@ -38,8 +38,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	lru "github.com/hashicorp/golang-lru/v2"
-
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
@@ -71,13 +69,13 @@ type Mirror struct {
 	crawler *crawl.Crawler // nil if everything has been fetched
 	temp    atomic.Int64
 	round   int
-	seen    *lru.Cache[uint64, struct{}] // what this run has requested of the crawl, see first
-	scratch sync.Pool                    // of *scratch
-	unsure  atomic.Bool                  // a page of the copy was skipped, so its links are unknown
-	failed  atomic.Pointer[error]        // of the disk; it ends the crawl
-	full    bool                         // the crawl has seen everything
-	dead    bool                         // no seed could be reached, so there is nothing to go on with
-	before  []string                     // the seeds of the round before
+	seen    seen
+	scratch sync.Pool             // of *scratch
+	unsure  atomic.Bool           // a page of the copy was skipped, so its links are unknown
+	failed  atomic.Pointer[error] // of the disk; it ends the crawl
+	full    bool                  // the crawl has seen everything
+	dead    bool                  // no seed could be reached, so there is nothing to go on with
+	before  []string              // the seeds of the round before
 }
 
 // Open locks a copy, or creates it, and finds out what is to be done.
@@ -85,8 +83,7 @@ func Open(o Options) (*Mirror, error) {
 	if err := checkKept(o.Keep); err != nil {
 		return nil, err
 	}
-	m := &Mirror{o: o, scratch: sync.Pool{New: func() any { return new(scratch) }}}
-	m.seen, _ = lru.New[uint64, struct{}](maxSeen) // the size is valid
+	m := &Mirror{o: o, seen: seen{all: make(map[uint64]struct{})}, scratch: sync.Pool{New: func() any { return new(scratch) }}}
 	err := m.claim()
 	if err == nil {
 		m.index, err = openIndex(o.Dir)

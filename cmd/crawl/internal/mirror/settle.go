@@ -132,12 +132,12 @@ func (m *Mirror) rewrite(e *entry, s *scratch) error {
 	if whole, err := m.load(e, s); !whole {
 		return err
 	}
-	out := s.writer.Write(e.u, &s.places, func(url, fragment string) (string, bool) {
-		to, redirected := m.index.target(url)
+	out := s.writer.Write(e.u, &s.places, func(url string) (ref, fragment string, ok bool) {
+		to, fragment := m.index.target(url)
 		if to == nil || !m.keeps(to.Type) {
-			return "", false
+			return "", "", false
 		}
-		return relative(e.File, to.File) + cmp.Or(fragment, redirected), true
+		return relative(e.File, to.File), fragment, true
 	})
 	sum := xxhash.Sum64(out) | 1
 	if sum == e.Written {

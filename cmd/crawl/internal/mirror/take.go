@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -40,15 +41,21 @@ const (
 
 // scratch is the memory for receiving or writing a document or file.
 type scratch struct {
-	came   bytes.Buffer
-	body   []byte
+	came   bytes.Buffer // a document as received, and its places
 	places rewrite.Places
 	writer rewrite.Writer
 }
 
 func (m *Mirror) free(s *scratch) {
-	if s.came.Reset(); s.came.Cap()+cap(s.body) <= 2*inMemory {
+	if s.came.Reset(); s.came.Cap() <= 2*inMemory {
 		m.scratch.Put(s)
+	}
+}
+
+// grow gives the buffer room for n bytes in all. Unlike [bytes.Buffer.Grow] it does not clear memory that is new.
+func (s *scratch) grow(n int) {
+	if s.came.Cap() < n {
+		s.came = *bytes.NewBuffer(append(make([]byte, 0, n), s.came.Bytes()...))
 	}
 }
 
@@ -67,7 +74,7 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	e.u = canonical.Restore(e.URL)
 	if e.Kind = kindOf(e.Type, askedAs(p)); err == nil && e.packed() {
 		length, _ := strconv.Atoi(p.Header.Get("Content-Length")) // zero if the header does not say it
-		s.came.Grow(min(max(0, length), 4*inMemory) * 5 / 4)      // with its places, as growing step by step copies it all
+		s.grow(min(max(0, length), 4*inMemory) * 5 / 4)           // with its places, as growing step by step copies it all
 		if _, err = io.CopyN(&s.came, body, maxDocument); err == nil {
 			e.Kind = rewrite.Opaque
 		}
@@ -83,8 +90,7 @@ func (m *Mirror) take(_ context.Context, p *crawl.Page, body io.Reader) error {
 	e.Size, e.Sum = int64(s.came.Len()), xxhash.Sum64(s.came.Bytes())
 	s.read(e, s.came.Bytes())
 	m.fail(m.keep(e, func(string) (err error) {
-		s.body = s.places.Append(s.body[:0])
-		e.places, _ = s.came.Write(s.body) // a Buffer never fails
+		e.places, _ = s.came.Write(s.places.Append(s.came.AvailableBuffer())) // a Buffer never fails
 		e.At, err = m.pack.add(s.came.Bytes())
 		return err
 	}))
@@ -195,7 +201,7 @@ func (m *Mirror) done(ctx context.Context, p *crawl.Page) error {
 	case p.RedirectTo != "":
 		e.Redirect = p.RedirectTo
 		if _, fragment, _ := strings.Cut(p.Header.Get("Location"), "#"); fragment != "" {
-			e.Redirect += rewrite.Fragment("#" + fragment)
+			e.Redirect += rewrite.Escape("#" + fragment)
 		}
 	case guess && old.File == "":
 		return nil
@@ -245,8 +251,10 @@ func (m *Mirror) skip(s crawl.Skipped) {
 
 // load reads a document from the pack and finds its places. It reports whether its bytes are whole, else it forgets it.
 func (m *Mirror) load(e *entry, s *scratch) (whole bool, err error) {
-	body, places, whole := m.pack.read(e, s.body)
-	if s.body = body; !whole {
+	s.came.Reset()
+	s.grow(int(e.Size) + e.places)
+	body, places, whole := m.pack.read(e, s.came.AvailableBuffer())
+	if !whole {
 		now := *e
 		now.forget()
 		now.Err = "the page as it came is damaged: it is fetched again by the next run"
@@ -273,11 +281,12 @@ func (m *Mirror) follow(p *crawl.Page, e *entry, s *scratch) {
 	}
 	dir := xxhash.Sum64String(e.u.Dir())
 	for l := range s.places.Links {
-		known := canonical.Portable(l.Ref) && p.Meta(metaChain) == "" // it means the same on every page of the directory
-		if l.Role == rewrite.Outside || l.Role == rewrite.Page && polite && (l.NoFollow || nofollow) || known && !m.first(dir, l.Ref, l.Role) {
+		ref, _, _ := bytes.Cut(l.Ref, []byte("#"))
+		known := canonical.Portable(ref) && p.Meta(metaChain) == "" // it means the same on every page of the directory
+		if l.Role == rewrite.Outside || l.Role == rewrite.Page && polite && (l.NoFollow || nofollow) || known && !m.first(dir, ref, l.Role) {
 			continue
 		}
-		u, err := e.u.ResolveBytes(l.Ref)
+		u, err := e.u.ResolveBytes(ref)
 		switch {
 		case err != nil:
 		case l.Role != rewrite.Page:
@@ -316,7 +325,7 @@ func (m *Mirror) part(p *crawl.Page, u canonical.URL, as rewrite.Kind, guess boo
 // ask has the crawl request a URL. If the page has too many links, another page may request the URL again.
 func (m *Mirror) ask(p *crawl.Page, u canonical.URL, options ...crawl.FollowOption) {
 	if p.Follow(u.String(), options...).Reason == "page_links" {
-		m.seen.Purge()
+		m.seen.clear()
 	}
 }
 
@@ -324,9 +333,28 @@ func (m *Mirror) ask(p *crawl.Page, u canonical.URL, options ...crawl.FollowOpti
 // longer.
 const maxSeen = 1 << 20
 
+// seen is what a run has requested of the crawl.
+type seen struct {
+	mu  sync.Mutex
+	all map[uint64]struct{}
+}
+
+func (s *seen) clear() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.all)
+}
+
 // first reports whether a reference was not yet followed from a page of the same directory, and records it. The
 // directory 0 is for absolute URLs.
 func (m *Mirror) first(dir uint64, ref []byte, r rewrite.Role) bool {
-	known, _ := m.seen.ContainsOrAdd(dir^xxhash.Sum64(ref)*(0x9e3779b97f4a7c15+2*uint64(r)), struct{}{})
-	return !known || m.o.Crawl.Depth != 0 // with a limit, a URL may be found again nearer to a seed
+	key := dir ^ xxhash.Sum64(ref)*(0x9e3779b97f4a7c15+2*uint64(r))
+	m.seen.mu.Lock()
+	defer m.seen.mu.Unlock()
+	n := len(m.seen.all)
+	if n >= maxSeen {
+		clear(m.seen.all)
+	}
+	m.seen.all[key] = struct{}{}
+	return n != len(m.seen.all) || m.o.Crawl.Depth != 0 // with a limit, a URL may be found again nearer to a seed
 }

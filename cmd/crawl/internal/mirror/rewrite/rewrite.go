@@ -15,12 +15,11 @@ package rewrite
 import (
 	"bytes"
 	"encoding/binary"
-	"net/url"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/treadlight/crawl/internal/web/canonical"
-	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // Kind is how a document is read.
@@ -141,9 +140,10 @@ type Writer struct {
 	out   []byte
 }
 
-// outcome is what a reference is replaced with.
+// outcome is what a reference without its fragment is replaced with.
 type outcome struct {
 	local    string // reference to the file in the copy; empty if there is none
+	fragment string // to add to local if the reference has none
 	absolute string // empty if the reference is invalid
 }
 
@@ -153,30 +153,44 @@ const maxKnown = 1 << 14
 // Forget prepares the Writer for documents of another directory, or for other files in the copy.
 func (w *Writer) Forget() { clear(w.known) }
 
-// Write returns the document of URL of, with its links rewritten by local. For a URL and a fragment, local returns an
-// escaped reference from the document to the file that the copy has of the URL, with that fragment or another one. It
-// returns false if the copy has no such file; then the link becomes absolute. The result is valid until the next call.
-func (w *Writer) Write(of canonical.URL, p *Places, local func(url, fragment string) (string, bool)) []byte {
+// Local returns an escaped reference from a document to the file that the copy has of a URL, and the fragment of links
+// to it that have none. It returns false if the copy has no such file; then the link becomes absolute.
+type Local func(url string) (ref, fragment string, ok bool)
+
+// Write returns the document of URL of, with its links rewritten by local. The result is valid until the next call.
+func (w *Writer) Write(of canonical.URL, p *Places, local Local) []byte {
+	if n := len(p.body) + len(p.body)/8; cap(w.out) < n {
+		w.out = make([]byte, 0, n)
+	}
 	w.out = w.out[:0]
 	end := 0 // of the last place
 	for i := range p.list {
 		at := &p.list[i]
-		text, changes := string(at.Ref), at.Role == literal
-		if !changes && at.in != asked {
-			o := w.outcome(of, at, local)
-			switch {
-			case at.Role == dropped:
-				text, changes = "", o.local != ""
-			case o.local != "" && at.Role != Outside:
-				text, changes = at.written(o.local), true
-			case o.absolute != "" && at.Role != Guess && at.in&absolute == 0:
-				text, changes = at.written(o.absolute), true
+		if at.in == asked && at.Role != literal || at.from < end { // walks do not find a place twice
+			continue
+		}
+		ref, fragment := cutFragment(at.Ref)
+		var o outcome
+		if at.Role != literal {
+			o = w.outcome(of, ref, at.Role, local)
+		}
+		before := p.body[end:at.from]
+		switch {
+		case at.Role == literal:
+			w.out = append(append(w.out, before...), at.Ref...)
+		case at.Role == dropped && o.local != "":
+			w.out = append(w.out, before...)
+		case o.local != "" && at.Role < Outside:
+			if len(fragment) == 0 {
+				fragment = []byte(o.fragment)
 			}
+			w.out = at.append(append(w.out, before...), o.local, fragment)
+		case o.absolute != "" && at.Role != dropped && at.Role != Guess && at.in&absolute == 0:
+			w.out = at.append(append(w.out, before...), o.absolute, fragment)
+		default:
+			continue
 		}
-		if changes && at.from >= end { // walks do not find a place twice
-			w.out = append(append(w.out, p.body[end:at.from]...), text...)
-			end = at.to
-		}
+		end = at.to
 	}
 	w.out = append(w.out, p.body[end:]...)
 	if p.back != nil {
@@ -185,51 +199,63 @@ func (w *Writer) Write(of canonical.URL, p *Places, local func(url, fragment str
 	return w.out
 }
 
-func (w *Writer) outcome(of canonical.URL, at *place, local func(url, fragment string) (string, bool)) outcome {
-	if o, known := w.known[string(at.Ref)]; known {
+// cutFragment cuts a reference before its "#".
+func cutFragment(ref []byte) (before, fragment []byte) {
+	if i := bytes.IndexByte(ref, '#'); i >= 0 {
+		return ref[:i], ref[i:]
+	}
+	return ref, nil
+}
+
+func (w *Writer) outcome(of canonical.URL, ref []byte, r Role, local Local) outcome {
+	if o, known := w.known[string(ref)]; known {
 		return o
 	}
-	ref, fragment, cut := strings.Cut(string(at.Ref), "#")
-	if cut {
-		fragment = Fragment("#" + fragment)
-	}
 	var o outcome
-	if u, err := of.Resolve(ref); err == nil && (ref != "" || at.Role == Page) {
-		o.absolute = hard.Replace(u.String() + fragment)
-		if to, ok := local(u.String(), fragment); ok {
-			o.local = hard.Replace(to)
+	if u, err := of.ResolveBytes(ref); err == nil && (len(ref) > 0 || r == Page) {
+		o.absolute = Escape(u.String())
+		if to, fragment, ok := local(u.String()); ok {
+			o.local, o.fragment = Escape(to), fragment
 		}
 	}
-	if canonical.Portable(at.Ref) && len(w.known) < maxKnown {
+	if canonical.Portable(ref) && len(w.known) < maxKnown {
 		if w.known == nil {
 			w.known = make(map[string]outcome)
 		}
-		w.known[string(at.Ref)] = o
+		w.known[string(ref)] = o
 	}
 	return o
 }
 
-// written returns a reference, which has no quotes, blanks or brackets, as its place requires it.
-func (at *place) written(ref string) string {
-	switch in := at.in &^ absolute; {
-	case in == inSet && strings.HasSuffix(ref, ","):
-		ref = ref[:len(ref)-1] + "%2C"
-	case in == specifier && !strings.HasPrefix(ref, ".") && !strings.Contains(ref, "://"):
-		ref = "./" + ref
+// append appends a reference, which has no quotes, blanks or brackets, and its fragment as their place requires it.
+func (at *place) append(dst []byte, ref string, fragment []byte) []byte {
+	from := len(dst)
+	dst = appendEscaped(append(dst, ref...), fragment)
+	switch in, text := at.in&^absolute, dst[from:]; {
+	case in == inSet && bytes.HasSuffix(text, []byte(",")):
+		dst = append(dst[:len(dst)-1], "%2C"...)
+	case in == specifier && !bytes.HasPrefix(text, []byte(".")) && !bytes.Contains(text, []byte("://")):
+		dst = slices.Insert(dst, from, []byte("./")...)
 	}
-	for range at.depth {
-		ref = strings.ReplaceAll(ref, "&", "&amp;")
+	for n := at.depth; n > 0 && bytes.IndexByte(dst[from:], '&') >= 0; n-- {
+		dst = append(dst[:from], bytes.ReplaceAll(dst[from:], []byte("&"), []byte("&amp;"))...)
 	}
-	return ref
+	return dst
 }
 
-// hard escapes the characters that end a reference in some context.
-var hard = strings.NewReplacer("'", "%27", `"`, "%22", "(", "%28", ")", "%29", "<", "%3C", ">", "%3E", " ", "%20", `\`, "%5C", "`", "%60")
+// Escape escapes what is not ASCII, and the characters that end a reference in some context.
+func Escape(ref string) string { return string(appendEscaped(nil, []byte(ref))) }
 
-var odd = lazy.Regexp(`[^!-~]+`)
-
-// Fragment returns a fragment, with its "#", in ASCII.
-func Fragment(f string) string { return odd().ReplaceAllStringFunc(f, url.PathEscape) }
+func appendEscaped(dst, ref []byte) []byte {
+	for _, c := range ref {
+		if c < '!' || c > '~' || strings.IndexByte("'\"()<>\\`", c) >= 0 {
+			dst = fmt.Appendf(dst, "%%%02X", c)
+		} else {
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
 
 // Append appends an encoding of the places to dst, for [Places.Load]. It appends nothing if the document has to be read
 // again, as for UTF-16.
@@ -237,7 +263,7 @@ func (p *Places) Append(dst []byte) []byte {
 	if p.back != nil {
 		return dst
 	}
-	dst = append(dst, 1) // a document without places is not read again either
+	dst = binary.AppendUvarint(dst, uint64(len(p.list)+1)) // a document without places is not read again either
 	for i := range p.list {
 		at, ref := &p.list[i], p.list[i].Ref
 		if at.Role < literal && bytes.Equal(ref, p.body[at.from:at.to]) {
@@ -255,10 +281,12 @@ func (p *Places) Append(dst []byte) []byte {
 // or if the encoding is invalid.
 func (p *Places) Load(body, from []byte) bool {
 	p.list, p.body, p.back = p.list[:0], body, nil
-	if len(from) == 0 {
+	number, size := binary.Uvarint(from)
+	if size <= 0 || number > uint64(len(from)) {
 		return false
 	}
-	for from = from[1:]; len(from) > 0; {
+	p.list = slices.Grow(p.list, int(number))
+	for from = from[size:]; len(from) > 0; {
 		var n [6]int
 		for i := range n {
 			v, size := binary.Uvarint(from)
