@@ -7,7 +7,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
-	"os"
 	"os/signal"
 	"path/filepath"
 	"regexp"
@@ -169,7 +168,7 @@ func (r *watchRun) run(ctx context.Context) (err error) {
 	err = r.rounds(ctx, w, term, log, every)
 	if n := w.Waiting(); n > 0 && cli.CodeOf(err) == cli.CodeInterrupted {
 		log.Warn("sending changes; interrupt again to leave them for the next run", slog.Int64("changes", n))
-		again, stop := interrupts(ctx)
+		again, stop := job.UntilInterrupt(ctx)
 		defer stop()
 		hurry, cancel := context.WithTimeout(again, 10*time.Second)
 		defer cancel()
@@ -194,10 +193,6 @@ func (r *watchRun) outputs(w *watch.Watch, term *cli.Terminal) (err error) {
 	return err
 }
 
-func interrupts(ctx context.Context) (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-}
-
 // send sends changes before the watch ends. It is an error if the webhook has not taken all.
 func send(ctx context.Context, w *watch.Watch, tries int) error {
 	refused, err := w.Send(ctx, tries)
@@ -209,7 +204,7 @@ func send(ctx context.Context, w *watch.Watch, tries int) error {
 
 // rounds runs one round with --once, or one after another until a signal comes, and sends what they have found.
 func (r *watchRun) rounds(ctx context.Context, w *watch.Watch, term *cli.Terminal, log *slog.Logger, every time.Duration) error {
-	asked, stop := interrupts(ctx)
+	asked, stop := job.UntilInterrupt(ctx)
 	defer stop()
 	for next, pause := clock.System().Now(), time.Second; ; {
 		if now := clock.System().Now(); !now.Before(next) {

@@ -53,15 +53,25 @@ func (w *signalWatch) interrupt() {
 	}
 }
 
+// interrupts are the signals that ask a process to end. SIGHUP says so at the end of the terminal, unless nohup has the
+// process ignore it.
+func interrupts() []os.Signal {
+	if signal.Ignored(syscall.SIGHUP) {
+		return []os.Signal{os.Interrupt, syscall.SIGTERM}
+	}
+	return []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP}
+}
+
+// UntilInterrupt returns a context that ends when such a signal comes.
+func UntilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, interrupts()...)
+}
+
 // watch begins to catch signals, which heed acts on.
 func (j *Job) watch(o signalActions) *signalWatch {
 	w := &signalWatch{signals: make(chan os.Signal, 8)} // more than a person sends during one action
-	signal.Notify(w.signals, os.Interrupt, syscall.SIGTERM, tellSignal)
-	// A SIGHUP at the end of the terminal is an interrupt like any other, unless nohup has the process ignore it.
-	// Without a terminal, or while the terminal is there, the signal requests that --config is read again.
-	if !signal.Ignored(syscall.SIGHUP) {
-		signal.Notify(w.signals, syscall.SIGHUP)
-	}
+	// Without a terminal, or while the terminal is there, SIGHUP requests that --config is read again.
+	signal.Notify(w.signals, append(interrupts(), tellSignal)...)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended, log := make(chan struct{}), j.log // GoOnIn and Run replace j.log
 	go func() {

@@ -40,17 +40,16 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
@@ -349,7 +348,7 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.failed == nil {
-		telling, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+		telling, stop := job.UntilInterrupt(ctx)
 		_ = w.fail(w.tell(telling, began))
 		interrupted = interrupted || telling.Err() != nil
 		stop()
