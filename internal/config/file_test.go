@@ -193,6 +193,26 @@ extract:
 	require.Equal(t, l.Config, again.Config, "what is written is read back the same")
 }
 
+// The manual says how rules for fields and items are written, and its examples are valid.
+func TestRulesOfTheManual(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, Reference(&b))
+	section, _, _ := strings.Cut(b.String()[strings.Index(b.String(), "\n## extract\n"):], "\n## output\n")
+	for _, form := range []string{"item [NAME=]page[ url~REGEXP]", "next param:NAME[=START]", "`--item 'page url~/blog/' --field title=css:h1`"} {
+		require.Contains(t, section, form)
+	}
+	examples := strings.Split(section, "    extract:\n")[1:]
+	require.Len(t, examples, 2)
+	for i, example := range examples {
+		example, _, _ = strings.Cut(example, "\n\n")
+		l, err := loadText("extract:\n" + strings.ReplaceAll("\n"+example, "\n    ", "\n"))
+		require.NoError(t, err)
+		rules, err := l.Config.Extract.Rules()
+		require.NoError(t, err)
+		require.Len(t, rules.Kinds, []int{0, 2}[i])
+	}
+}
+
 // Everything that is wrong is told at once, with its path.
 func TestFieldProblems(t *testing.T) {
 	_, err := loadText(`

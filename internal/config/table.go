@@ -230,7 +230,7 @@ var extractFields = []field{
 		path: fieldsPath, kind: kindList, most: pagefields.MaxRules, arg: "rule", flag: "field",
 		doc: "rule that extracts a value from pages, or from the item before it, NAME=css:SELECTOR, css:SELECTOR@ATTRIBUTE, xpath:EXPRESSION, json:PATH, re:REGEXP or page for its URL, repeatable; empty = none", example: "price:number=css:.price", check: checkRule,
 		words: []wordFlag{
-			{"item", items.ItemWord, "rule", "a record for each such element in place of one for each page: css:SELECTOR, xpath:EXPRESSION, json:PATH, schema:TYPE or page, repeatable"},
+			{"item", items.ItemWord, "rule", "a record for each such element in place of one for each page: css:SELECTOR, xpath:EXPRESSION, json:PATH, schema:TYPE or page, with url~REGEXP for some pages only, repeatable"},
 			{"next", items.NextWord, "rule", "links to follow in place of all: css:SELECTOR and the like, or param:NAME for the next number in the URL, repeatable"},
 		},
 	},
