@@ -89,6 +89,7 @@ type Host struct {
 		Unknown      bool    `json:"unknown,omitempty"` // the number of pages is; the time is for 1,000
 		LeastSeconds float64 `json:"least_seconds"`
 		MostSeconds  float64 `json:"most_seconds"`
+		SeenSeconds  float64 `json:"seen_seconds,omitempty"` // with Unknown: for the URLs seen, in the time of LeastSeconds
 	} `json:"duration"`
 
 	Origin   string          `json:"-"`
@@ -238,14 +239,14 @@ func (r *Report) Estimate(f Facts) {
 		d := &h.Duration
 		d.Pages, d.PagesMost = h.Size.URLs, h.Size.Most
 		if d.Unknown = h.Size.Most == 0; d.Unknown {
-			d.Pages, d.PagesMost = 1000, 1000
+			d.Pages, d.PagesMost, d.SeenSeconds = 1000, 1000, after(float64(h.Size.URLs), h.Pace.StartRPS, h.Pace.MostRPS)
 		}
 		if most := cmp.Or(min(o.MaxPages, cmp.Or(o.MaxPagesPerHost, o.MaxPages)), o.MaxPages, o.MaxPagesPerHost); most > 0 {
 			d.Pages, d.PagesMost = min(d.Pages, most), min(d.PagesMost, most)
 			if d.Unknown {
 				d.PagesMost = most
 			}
-			d.Unknown = false
+			d.Unknown, d.SeenSeconds = false, 0
 		}
 		d.LeastSeconds, d.MostSeconds = after(float64(d.Pages), h.Pace.StartRPS, h.Pace.MostRPS), float64(d.PagesMost)/h.Pace.LeastRPS
 		if most := o.MaxTime.Seconds(); most > 0 {

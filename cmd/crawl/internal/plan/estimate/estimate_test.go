@@ -138,6 +138,7 @@ func TestSize(t *testing.T) {
 	require.EqualValues(t, 40, none.Size.URLs)
 	require.True(t, none.Duration.Unknown)
 	require.EqualValues(t, 1000, none.Duration.Pages)
+	require.Contains(t, text, "duration the 40 URLs seen: 6s; each 1,000 pages: 1m42s at 10/s, 16m40s if the host bears no more than 1/s")
 }
 
 // Rates have no exponent.
