@@ -227,16 +227,24 @@ func (a *audit) crawl(ctx context.Context) error {
 	}
 	switch err = errors.Join(err, file.Close()); {
 	case cli.DiskFull(err) && a.Dir != "":
-		return cli.IOf("%w: free some room on its disk, and go on by the same command without --overwrite", err)
+		return cli.IOf("%w: free some room on its disk; %s", err, a.next())
 	case err != nil:
 		return err
 	case snap.State == "interrupted" && a.Dir != "":
-		a.Log.Info("the audit was interrupted; go on with it by the same command without --overwrite", slog.String("audit", a.Dir))
+		a.Log.Info("the audit was interrupted", slog.String("audit", a.Dir), slog.String("next", a.next()))
 		return &cli.Error{Code: cli.CodeInterrupted}
 	case snap.State != "done":
 		a.interrupted, a.partial = snap.State == "interrupted", snap.Reason
 	}
 	return nil
+}
+
+// next says what to do after an audit that was not finished.
+func (a *audit) next() string {
+	if _, err := os.Stat(filepath.Join(a.Dir, jsonFile)); err == nil { // see prepare
+		return "the audit before is still there, and the same command begins anew"
+	}
+	return "go on with it by the same command without --overwrite"
 }
 
 // open returns the options of the crawl, with a state if a crawl continues.

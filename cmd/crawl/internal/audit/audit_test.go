@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -45,13 +46,15 @@ func (f *faulty) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // auditOf runs an audit into a directory.
-func auditOf(ctx context.Context, dir, url string) error {
+func auditOf(ctx context.Context, dir, url string) error { return Run(ctx, configOf(dir, url)) }
+
+func configOf(dir, url string) Config {
 	var o crawl.Options
 	o.Politeness.Strategy, o.Scope.Resources = "off", true
-	return Run(ctx, Config{
+	return Config{
 		Options: o, Seeds: []string{url}, Dir: dir, Quiet: true, FailOn: []string{"error"}, Out: io.Discard,
 		Term: cli.NewTerminal(io.Discard, nil, "none"), Log: slog.New(slog.DiscardHandler),
-	})
+	}
 }
 
 // findings returns the findings of an audit without what differs from run to run.
@@ -120,6 +123,53 @@ func TestKilledAuditGoesOn(t *testing.T) {
 
 	// An audit that is done is not overwritten by mistake.
 	require.Equal(t, cli.CodeIO, cli.CodeOf(auditOf(t.Context(), killed, server.URL)))
+}
+
+// noticed closes first when something is logged. It has one writer.
+type noticed struct {
+	text  strings.Builder
+	first chan struct{}
+}
+
+func (n *noticed) Write(p []byte) (int, error) {
+	if n.text.Len() == 0 {
+		close(n.first)
+	}
+	return n.text.Write(p)
+}
+
+// An audit that is to replace the one it is compared with leaves that one if it is interrupted, and says so.
+func TestInterruptedReplacement(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a process cannot interrupt itself there")
+	}
+	site := new(faulty)
+	server := httptest.NewServer(site)
+	defer server.Close()
+	dir := t.TempDir()
+	require.Equal(t, cli.CodeFindings, cli.CodeOf(auditOf(t.Context(), dir, server.URL)))
+	before := findings(t, dir)
+
+	log := &noticed{first: make(chan struct{})} // of the signal
+	self, err := os.FindProcess(os.Getpid())
+	require.NoError(t, err)
+	hold := func(_ int64, r *http.Request) {
+		if r.URL.Path == "/5" {
+			_ = self.Signal(os.Interrupt)
+			<-log.first
+		}
+	}
+	site.hold.Store(&hold)
+	cfg := configOf(dir, server.URL)
+	cfg.Against, cfg.Options.Output.Overwrite, cfg.Log = dir, true, slog.New(slog.NewTextHandler(log, nil))
+	require.Equal(t, cli.CodeInterrupted, cli.CodeOf(Run(t.Context(), cfg)))
+	require.Contains(t, log.text.String(), "the audit before is still there, and the same command begins anew")
+	require.Equal(t, before, findings(t, dir))
+
+	site.hold.Store(nil)
+	cfg.Log = slog.New(slog.DiscardHandler)
+	require.Equal(t, cli.CodeFindings, cli.CodeOf(Run(t.Context(), cfg)), "the same command")
+	require.Equal(t, before, findings(t, dir))
 }
 
 // An audit that was killed after it made the state, and before its crawl began, is begun anew by the same command.
