@@ -16,7 +16,7 @@ func readCommand(s cli.Streams) *cobra.Command {
 	cfg := read.Config{Out: s.Out}
 	cmd := verb("read")
 	f := cmd.Flags()
-	f.BoolVar(&cfg.JSON, "json", false, "print JSON, a line for each page: url, title, byline, published, lang, markdown")
+	f.BoolVar(&cfg.JSON, "json", false, "print JSON, a line for each page: url, title, byline, published, lang, markdown; of archives alone: url, status, content_type")
 	f.BoolVar(&cfg.Plain, "main-text", false, "print plain text, without the marks of Markdown")
 	f.IntVar(&cfg.Tokens, "chunk", 0, "print chunks of at most this many `tokens`, a JSON line each")
 	settings := visitFlags(cmd)
@@ -26,7 +26,7 @@ func readCommand(s cli.Streams) *cobra.Command {
 		case err != nil:
 			return err
 		case archive != nil && len(args) == 0:
-			return archive.List(s.Out)
+			return archive.List(s.Out, cfg.JSON)
 		case len(args) == 0:
 			return cli.Usagef("read needs a URL, such as crawl read https://example.com/, or an archive")
 		}

@@ -3,6 +3,7 @@ package read
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +29,8 @@ type place struct {
 	path   string
 	offset int64
 	digest string // of the payload, if another record has that
-	about  string // status and media type
+	status int
+	media  string
 }
 
 // OpenArchive reads what archives have, which are the first of some arguments: files, or directories of files. It
@@ -82,7 +84,7 @@ func (a *Archive) scan(path string) error {
 		}
 		_ = res.Body.Close() // only the head counts
 		media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-		at := place{path, rec.Offset, digest, fmt.Sprintf("%d %-16s", res.StatusCode, media)}
+		at := place{path, rec.Offset, digest, res.StatusCode, media}
 		if kind == "response" {
 			at.digest, a.bodies[digest] = "", at
 		}
@@ -134,11 +136,23 @@ func (a *Archive) Fetch(_ context.Context, req *http.Request) (*http.Response, e
 	return res, nil
 }
 
-// List prints a line for each URL: status, media type, URL.
-func (a *Archive) List(out io.Writer) error {
+// List prints a line for each URL: status, media type, URL; or JSON of the same.
+func (a *Archive) List(out io.Writer, inJSON bool) error {
 	w := bufio.NewWriter(out)
 	for _, url := range a.urls {
-		cli.Say(w, "%s %s\n", cli.Clean(a.latest[url].about), cli.Clean(url))
+		at := a.latest[url]
+		if !inJSON {
+			cli.Say(w, "%d %-16s %s\n", at.status, cli.Clean(at.media), cli.Clean(url))
+			continue
+		}
+		line := struct {
+			URL         string `json:"url"`
+			Status      int    `json:"status"`
+			ContentType string `json:"content_type"`
+		}{url, at.status, at.media}
+		if err := json.NewEncoder(w).Encode(line); err != nil {
+			return err
+		}
 	}
 	return cli.Output(w.Flush())
 }

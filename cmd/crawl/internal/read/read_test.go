@@ -102,7 +102,7 @@ func TestArchive(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{at + "/a"}, rest)
 	var list strings.Builder
-	require.NoError(t, archive.List(&list))
+	require.NoError(t, archive.List(&list, false))
 	require.Contains(t, list.String(), "\n302 text/plain       "+at+"/old\n")
 	require.Contains(t, list.String(), "200 text/html        "+at+"/same\n")
 
