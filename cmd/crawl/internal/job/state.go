@@ -158,7 +158,9 @@ func (j *Job) GoOnIn(ctx context.Context, settings *flags.Settings, dir string, 
 			j.log.Info("the crawl is complete and obtained nothing: 'crawl again' asks for its pages once more", left...)
 		}
 		err := j.settle()
-		if pages > 0 && !j.state.Obtained() {
+		// A later round without a record is one in which no URL was due, see ended.
+		wrote := j.state.Position(recordsName(j.state, j.Settings.Output.Path)).Records > 0
+		if (pages > 0 || wrote) && !j.state.Obtained() {
 			err = errors.Join(err, cli.ErrNothing)
 		}
 		return end(err)
