@@ -85,8 +85,8 @@ func settleWorker(cfg *config.Config) {
 	}
 }
 
-// openState creates the state of a crawl that is to be kept, unless GoOnIn has opened one to resume. It warns if the
-// records go where nothing can be truncated after a crash.
+// openState creates the state of a crawl that is to be kept, unless GoOnIn has opened one to resume. It says if none is
+// kept, and warns if the records go where nothing can be truncated after a crash.
 func (j *Job) openState() (err error) {
 	if j.state == nil && j.Settings.State.Dir != "" {
 		j.state, err = assembly.NewState(assembly.StateConfig{
@@ -94,6 +94,10 @@ func (j *Job) openState() (err error) {
 		})
 	}
 	path := j.Settings.Output.Path
+	if s := j.Settings; err == nil && j.state == nil && !j.Fleeting && !s.Fleet.Shared() && path != sink.Stdout && path != os.DevNull &&
+		s.MaxPages == 0 && s.MaxTime == 0 && s.Depth != 0 { // others are short
+		j.log.Info("no state is kept: this crawl cannot be resumed; with --state DIR, or -o DIR/, it can")
+	}
 	if j.state == nil || j.Settings.Output.Format == string(sink.WARC) {
 		return err
 	}
