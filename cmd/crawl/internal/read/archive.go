@@ -41,7 +41,7 @@ func OpenArchive(args []string) (a *Archive, rest []string, err error) {
 		for i, name := range files {
 			files[i] = filepath.Join(args[0], name)
 		}
-		if _, err := os.Stat(args[0]); err == nil && strings.Contains(filepath.Base(args[0]), ".warc") {
+		if info, err := os.Stat(args[0]); err == nil && !info.IsDir() && strings.Contains(filepath.Base(args[0]), ".warc") {
 			files = append(files, args[0])
 		}
 		if len(files) == 0 {

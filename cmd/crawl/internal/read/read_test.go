@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -83,7 +84,7 @@ func TestArchive(t *testing.T) {
 	site := crawltest.NewSite(map[string]crawltest.Page{
 		"/a": page("a"), "/b": page("b"), "/same": page("b"), "/old": {Status: http.StatusFound, Header: http.Header{"Location": {"/b"}}},
 	})
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "site.warc.gz") // a directory may be named as a file is
 	round := func(paths ...string) {
 		archive, err := crawl.OpenArchive(crawl.ArchiveConfig{Dir: dir, GoOn: true})
 		require.NoError(t, err)
