@@ -11,14 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/records/merge"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
@@ -66,7 +64,9 @@ func (o *merging) run(ctx context.Context) error {
 	}
 	term := cli.NewTerminal(o.Err, o.Env, "auto")
 	if term.Live() && !o.quiet {
-		o.cfg.Progress = mergeProgress(term)
+		o.cfg.Progress = func(done, total int64) {
+			term.Refresh(fmt.Sprintf("%d%%", 100*done/max(total, 1)), cli.Size(done)+" of "+cli.Size(total))
+		}
 		defer term.Clear()
 	}
 	files, err := merge.Files(o.paths)
@@ -137,18 +137,6 @@ func (o *merging) replace(ctx context.Context, m *merge.Merged) error {
 		return cli.Write("--output", err)
 	}
 	return nil
-}
-
-// mergeProgress returns a function that shows how far the reading is, as often as a status line changes.
-func mergeProgress(t *cli.Terminal) func(done, total int64) {
-	clk := clock.System()
-	var last time.Time
-	return func(done, total int64) {
-		if now := clk.Now(); now.Sub(last) >= cli.StatusEvery {
-			last = now
-			t.Show(fmt.Sprintf("%d%%", 100*done/max(total, 1)), cli.Size(done)+" of "+cli.Size(total))
-		}
-	}
 }
 
 // mergeError returns an error of package merge in the words of the command line, with its exit code.

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/document/jsontext"
 )
 
 // document returns the configuration as a file would have it, in the order of the manual. Rules for hosts are written
@@ -127,14 +128,8 @@ func flow(n document.Node, strict bool) string {
 	return n.Text
 }
 
-// quoteJSON quotes a string but leaves <, > and & readable, which are frequent in patterns for URLs.
-func quoteJSON(s string) string {
-	var b strings.Builder
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(s) // cannot fail for a string and a Builder
-	return strings.TrimSuffix(b.String(), "\n")
-}
+// quoteJSON quotes a string. It leaves <, > and & readable, which are frequent in patterns for URLs.
+func quoteJSON(s string) string { return string(jsontext.AppendString(nil, s)) }
 
 // commentColumn is the column where origins begin, so that they are aligned behind most values. After longer values
 // they begin later.

@@ -58,16 +58,11 @@ func decode(data []byte) ([]byte, error) {
 }
 
 func badLine(data []byte) int {
-	line := 1
-	for len(data) > 0 {
-		r, n := utf8.DecodeRune(data)
-		switch {
-		case r == utf8.RuneError && n == 1:
-			return line
-		case r == '\n':
-			line++
+	line := 0
+	for text := range bytes.Lines(data) {
+		if line++; !utf8.Valid(text) {
+			break
 		}
-		data = data[n:]
 	}
 	return line
 }

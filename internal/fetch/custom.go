@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/treadlight/crawl/internal/fetch/http1"
 )
 
 // foreign is a transport of the program that uses this package.
@@ -108,7 +110,7 @@ func (c *Client) outgoing(x *exchange, to target, h http.Header) (target, http.H
 	}
 	if err == nil {
 		user := to.user
-		if to, err = targetOf(req.URL); err == nil && !printable(to.uri) {
+		if to, err = targetOf(req.URL); err == nil && !http1.Visible(to.uri) {
 			err = errBadURL
 		}
 		to.user = user

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/fetch/http1"
 	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 )
@@ -165,7 +166,7 @@ func FuzzParseURL(f *testing.F) {
 		}
 		line := strings.TrimPrefix(u.RequestURI(), u.Scheme+"://"+u.Host)
 		spelled, _, _ := strings.Cut(raw, "#")
-		if !strings.HasSuffix(spelled, strings.TrimPrefix(line, "/")) || !printable(line) || line[0] != '/' {
+		if !strings.HasSuffix(spelled, strings.TrimPrefix(line, "/")) || !http1.Visible(line) || line[0] != '/' {
 			t.Errorf("parseURL(%q) asks for %q", raw, line)
 		}
 	})

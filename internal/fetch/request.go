@@ -15,6 +15,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch/access"
 	"github.com/treadlight/crawl/internal/fetch/cookies"
+	"github.com/treadlight/crawl/internal/fetch/http1"
 	"github.com/treadlight/crawl/internal/fetch/redact"
 )
 
@@ -263,7 +264,7 @@ func parseURL(raw string) (*url.URL, error) {
 		return nil, errBadURL
 	}
 	path, query, hasQuery := strings.Cut(rest[end:], "?")
-	if !printable(path) || !printable(query) {
+	if !http1.Visible(path) || !http1.Visible(query) {
 		return nil, errBadURL
 	}
 	u.RawQuery, u.ForceQuery = query, hasQuery
@@ -278,14 +279,4 @@ func parseURL(raw string) (*url.URL, error) {
 		u.Opaque = path
 	}
 	return u, nil
-}
-
-// printable reports whether s has only visible ASCII characters. Others would break the request line.
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
 }

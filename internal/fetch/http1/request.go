@@ -32,10 +32,10 @@ var (
 
 // check refuses requests that would end a line early, or that name no host.
 func (r *Request) check() error {
-	if r.Host == "" || r.Host[0] == ':' || !ascii(r.Host) || !httpguts.ValidHostHeader(r.Host) {
+	if r.Host == "" || r.Host[0] == ':' || !Visible(r.Host) || !httpguts.ValidHostHeader(r.Host) {
 		return errHost
 	}
-	if r.Target == "" || !ascii(r.Target) {
+	if r.Target == "" || !Visible(r.Target) {
 		return errTarget
 	}
 	if !httpguts.ValidHeaderFieldName(r.method()) {
@@ -44,7 +44,8 @@ func (r *Request) check() error {
 	return nil
 }
 
-func ascii(s string) bool {
+// Visible reports whether s has only visible ASCII characters. Others would break the request line.
+func Visible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] >= 0x7f {
 			return false

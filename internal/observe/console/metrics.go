@@ -45,28 +45,21 @@ func newMetrics(c *Console) (*metrics, error) {
 		m.orders.WithLabelValues(o.name, "done")
 		m.orders.WithLabelValues(o.name, "failed")
 	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "treadlight_build_info", Help: "Always 1; the label is the version.", ConstLabels: prometheus.Labels{"version": c.cfg.Version},
-	})
-	build.Set(1)
+	build := info("treadlight_build_info", "Always 1; the label is the version.", prometheus.Labels{"version": c.cfg.Version})
 	streams := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "treadlight_console_event_streams", Help: "Readers of the stream of events.",
 	}, func() float64 { return float64(c.streams.count()) })
-	registry := prometheus.NewRegistry()
-	for _, each := range []prometheus.Collector{
+	all := []prometheus.Collector{
 		m.refused, m.orders, m.lost, build, streams, newCollector(c),
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collectors.NewBuildInfoCollector(),
-	} {
-		if err := registry.Register(each); err != nil {
-			return nil, err
-		}
 	}
 	if c.crawl.Fleet != nil {
-		if err := registry.Register(fleetInfo(c.crawl.Fleet())); err != nil {
-			return nil, err
-		}
+		f := c.crawl.Fleet()
+		all = append(all, info("treadlight_fleet_info", "Always 1; the labels are the names of the shared crawl and of this process.",
+			prometheus.Labels{"fleet": f.Job, "worker": f.Worker}))
 	}
-	for _, each := range c.crawl.Collectors {
+	registry := prometheus.NewRegistry()
+	for _, each := range append(all, c.crawl.Collectors...) {
 		if err := registry.Register(each); err != nil {
 			return nil, err
 		}
@@ -290,13 +283,11 @@ func fleetRows() []row {
 	}
 }
 
-func fleetInfo(f Fleet) prometheus.Collector {
-	info := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "treadlight_fleet_info", Help: "Always 1; the labels are the names of the shared crawl and of this process.",
-		ConstLabels: prometheus.Labels{"fleet": f.Job, "worker": f.Worker},
-	})
-	info.Set(1)
-	return info
+// info returns a metric that says something by its labels.
+func info(name, help string, labels prometheus.Labels) prometheus.Collector {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
+	g.Set(1)
+	return g
 }
 
 func fleetSummary(f *Fleet) string {

@@ -36,8 +36,8 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	crawlSamples := c.history.ofCrawl(v.Span == spanAll)
 	v.Charts = chartsOf(crawlSamples, v.Now, v.Span)
 	v.Figures = figuresOf(&s, pageRate(crawlSamples))
-	v.Outcomes = outcomesOf(s.Outcomes)
-	v.Waits = waitsOf(hosts.rows)
+	v.Outcomes = dashboard.Counts{Head: "Outcome", Unit: "Requests", Counts: outcomesOf(s.Outcomes)}
+	v.Waits = dashboard.Counts{Head: "Hosts with work wait for", Unit: "Hosts", Counts: waitsOf(hosts.rows)}
 	v.Working = workingOf(&s)
 	v.Fleet = fleetSummary(s.Fleet)
 	seen := c.crawl.Recent()
@@ -195,7 +195,7 @@ func outcomesOf(m map[string]int64) []dashboard.Count {
 func ranked(list []dashboard.Count) []dashboard.Count {
 	slices.SortFunc(list, func(a, b dashboard.Count) int { return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Name, b.Name)) })
 	for i := range list {
-		list[i].Share = float64(list[i].N) / float64(max(list[0].N, 1))
+		list[i].Percent = int(100*float64(list[i].N)/float64(max(list[0].N, 1)) + 0.5)
 	}
 	return list
 }
@@ -265,6 +265,9 @@ func workingOf(s *state) string {
 		s.Workers.Count, part(s.Workers.BusySeconds), part(s.Workers.WaitSeconds))
 }
 
+// maxOrders is how many blocked hosts are listed, and how many with a rate of their own.
+const maxOrders = 50
+
 func changedOf(force Controls) dashboard.Changed {
 	v := dashboard.Changed{Include: force.Include, Exclude: force.Exclude}
 	blocked := make([]dashboard.Order, len(force.Blocked))
@@ -275,10 +278,8 @@ func changedOf(force Controls) dashboard.Changed {
 	for _, host := range slices.Sorted(maps.Keys(force.Ceilings)) {
 		ceilings = append(ceilings, dashboard.Order{Host: host, Value: dashboard.Number(force.Ceilings[host]) + "/s"})
 	}
-	var more, yetMore int
-	v.Blocked, more = dashboard.ListOrders(blocked)
-	v.Ceilings, yetMore = dashboard.ListOrders(ceilings)
-	v.Unlisted = more + yetMore
+	v.Blocked, v.Ceilings = blocked[:min(len(blocked), maxOrders)], ceilings[:min(len(ceilings), maxOrders)]
+	v.Unlisted = len(blocked) + len(ceilings) - len(v.Blocked) - len(v.Ceilings)
 	return v
 }
 

@@ -267,3 +267,8 @@ func TestPageOfManyHosts(t *testing.T) {
 		g.clk.Advance(time.Second)
 	}
 }
+
+func TestMetersAreOfTheLargest(t *testing.T) {
+	list := ranked([]dashboard.Count{{Name: "a", N: 496}, {Name: "b", N: 1000}})
+	require.Equal(t, []dashboard.Count{{Name: "b", N: 1000, Percent: 100}, {Name: "a", N: 496, Percent: 50}}, list)
+}

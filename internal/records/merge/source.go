@@ -35,6 +35,7 @@ var (
 // of their names, or if it has none for its indexes of archives; its subdirectories are ignored.
 func Files(paths []string) ([]string, error) {
 	var files []string
+	var infos []os.FileInfo
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -46,20 +47,17 @@ func Files(paths []string) ([]string, error) {
 				return nil, err
 			}
 		}
-		files = append(files, inside...)
-	}
-	var infos []os.FileInfo
-	for i, path := range files {
-		info, err := os.Stat(path)
-		if err != nil {
-			return nil, err
+		for _, file := range inside {
+			if info, err = os.Stat(file); err != nil {
+				return nil, err
+			}
+			// It may be given twice, for example by a directory and a file in it.
+			if !slices.ContainsFunc(infos, func(other os.FileInfo) bool { return os.SameFile(info, other) }) {
+				files, infos = append(files, file), append(infos, info)
+			}
 		}
-		if slices.ContainsFunc(infos, func(other os.FileInfo) bool { return os.SameFile(info, other) }) {
-			files[i] = "" // given twice, for example by a directory and a file in it
-		}
-		infos = append(infos, info)
 	}
-	return slices.DeleteFunc(files, func(s string) bool { return s == "" }), nil
+	return files, nil
 }
 
 func filesIn(dir string) ([]string, error) {

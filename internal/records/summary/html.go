@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/dustin/go-humanize"
 )
 
 //go:embed report.html
@@ -18,12 +21,12 @@ var reportPage string
 // escaped; only http and https URLs become links, and the page forbids browsers to load anything.
 func (s *Summary) WriteHTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
-		"count": func(n int64) string { return Thousands(strconv.FormatInt(n, 10)) },
-		"size":  Size, "ms": func(v float64) string { return Thousands(fmt.Sprintf("%.0f", v)) },
+		"count": humanize.Comma, "size": Size,
+		"ms":      func(v float64) string { return humanize.Comma(int64(math.Round(v))) },
 		"seconds": func(v float64) string { return fmt.Sprintf("%.1f", v) },
 		"rate":    func(v float64) string { return fmt.Sprintf("%.2f", v) },
 		"when":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
-		"plain":   plain, "meaning": Meaning, "share": share, "bytes": func(v float64) string { return Size(int64(v)) },
+		"plain":   Clean, "meaning": Meaning, "share": share, "bytes": func(v float64) string { return Size(int64(v)) },
 		"web":  func(u string) bool { return strings.HasPrefix(u, "http://") || strings.HasPrefix(u, "https://") },
 		"list": func(title string, l List) titled { return titled{title, l} },
 	}).Parse(reportPage)
@@ -46,22 +49,15 @@ func share(n, of int64) string {
 	return fmt.Sprintf("%.1f", 100*float64(n)/float64(of))
 }
 
-// plain replaces characters that are invisible or change the direction of the text around them.
-func plain(s string) string {
+// Clean makes foreign text safe for a terminal: it replaces every character that is not printable, such as those that
+// begin an escape sequence or change the direction of writing, by U+FFFD. Line feeds stay.
+func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
-		if strconv.IsPrint(r) {
+		if r == '\n' || strconv.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar
 	}, s)
-}
-
-// Thousands inserts commas between the thousands of a decimal number.
-func Thousands(s string) string {
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 // Size formats a number of bytes in a readable unit.

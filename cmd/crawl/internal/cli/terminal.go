@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -74,8 +75,9 @@ func Version() string {
 // cleans it (see [Clean]). It is safe for concurrent use.
 type Terminal struct {
 	w     io.Writer
-	width func() int // returns the columns; nil means that there is no status line
-	tty   bool       // w is a terminal
+	width func() int   // returns the columns; nil means that there is no status line
+	tty   bool         // w is a terminal
+	drawn atomic.Int64 // when Refresh last drew the status line, in nanoseconds
 
 	mu     sync.Mutex // guards what follows
 	status string
@@ -101,6 +103,7 @@ const (
 // even if w is no terminal, with plain it never draws one.
 func NewTerminal(w io.Writer, env []string, display string) *Terminal {
 	t := &Terminal{w: w, tty: IsTerminal(w)}
+	t.drawn.Store(time.Now().UnixNano())
 	// A dumb terminal would print the erase sequence instead of obeying it.
 	if t.tty && LookupEnv(env, "TERM") != "dumb" && display != "plain" || display == "tty" {
 		t.width = func() int { return WidthOf(w) }
@@ -235,6 +238,15 @@ func (t *Terminal) Show(parts ...string) {
 	// The last column stays free: some terminals wrap as soon as it is filled.
 	t.status = Fit(parts, t.width()-1)
 	Say(t.w, "%s", ClearLine+t.status)
+}
+
+// Refresh is Show for what changes more often than the status line should: in between it does nothing, and waits for
+// nobody.
+func (t *Terminal) Refresh(parts ...string) {
+	now, drawn := time.Now().UnixNano(), t.drawn.Load()
+	if now-drawn >= int64(StatusEvery) && t.drawn.CompareAndSwap(drawn, now) {
+		t.Show(parts...)
+	}
 }
 
 // Fit joins parts as long as they fit into columns. A first part that is too long is cut, and so is the last one if

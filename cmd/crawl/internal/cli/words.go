@@ -8,22 +8,15 @@ import (
 	"unicode"
 
 	"github.com/charmbracelet/x/ansi"
+	"github.com/dustin/go-humanize"
 	"golang.org/x/text/unicode/bidi"
 
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/records/summary"
 )
 
-// Clean makes foreign text safe for a terminal: it replaces every character that is not printable, such as those that
-// begin an escape sequence or change the direction of writing, by U+FFFD. Line feeds stay.
-func Clean(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || strconv.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
-}
+// Clean makes foreign text safe for a terminal, see [summary.Clean].
+func Clean(s string) string { return summary.Clean(s) }
 
 // Tame is Clean for text in columns. It also replaces characters to which terminals give different widths, or which
 // they move: marks, which join the letter before; emoji, which join each other; and Hebrew or Arabic, which turns the
@@ -76,7 +69,7 @@ func Seconds(s float64) string {
 }
 
 // Count returns a number with separators between its thousands.
-func Count[N int | int64 | uint64](n N) string { return summary.Thousands(fmt.Sprint(n)) }
+func Count[N int | int64 | uint64](n N) string { return humanize.Comma(int64(n)) }
 
 // Plural returns a count and its noun: 1 page, 2 pages.
 func Plural[N int | int64 | uint64](n N, noun string) string {

@@ -244,3 +244,17 @@ func TestLoggerFormats(t *testing.T) {
 	NewLogger(&Terminal{w: &b, width: func() int { return 80 }}, &config.Log{}, slog.LevelWarn).Warn("for a person")
 	require.Regexp(t, `^\d\d:\d\d:\d\d warn: for a person\n$`, b.String())
 }
+
+// The line changes at most twice a second, whoever calls.
+func TestRefresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var b bytes.Buffer
+		term := NewTerminal(&b, nil, "tty")
+		term.Refresh("a")
+		require.Empty(t, b.String())
+		time.Sleep(StatusEvery)
+		term.Refresh("b")
+		term.Refresh("c")
+		require.Equal(t, ClearLine+"b", b.String())
+	})
+}

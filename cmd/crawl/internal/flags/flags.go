@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -270,16 +271,11 @@ func SomeArgs(need string) cobra.PositionalArgs {
 // OneArg returns a check for exactly one argument that is not empty; need is the beginning of its error.
 func OneArg(need string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		n := 0
-		for _, arg := range args {
-			if arg != "" {
-				n++
-			}
-		}
-		if n == 1 && len(args) == 1 {
+		given := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "" })
+		if len(given) == 1 && len(args) == 1 {
 			return nil
 		}
-		return cli.Usagef("%s, and was given %d", need, n)
+		return cli.Usagef("%s, and was given %d", need, len(given))
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/internal/clock/clocktest"
 	"github.com/treadlight/crawl/internal/lab/simulate"
 	"github.com/treadlight/crawl/internal/ratelimit"
 	"github.com/treadlight/crawl/internal/ratelimit/breaker"
@@ -41,21 +40,6 @@ func TestTableOfWhatIsDone(t *testing.T) {
 	require.Len(t, doc.Scenarios, 2)
 	require.Len(t, doc.Scenarios[0].Runs, 1)
 	require.Empty(t, doc.Scenarios[1].Runs)
-}
-
-// The line changes at most twice a second, whoever calls.
-func TestRunsAreShownNowAndThen(t *testing.T) {
-	var b bytes.Buffer
-	term := cli.NewTerminal(&b, nil, "tty")
-	clk := clocktest.NewFake(time.Unix(0, 0))
-	show := showRuns(term, clk)
-	show(1, 2000)
-	require.Empty(t, b.String())
-	clk.Advance(cli.StatusEvery)
-	show(1200, 2000)
-	show(1201, 2000)
-	require.Equal(t, cli.ClearLine+"simulating  1,200 of 2,000 runs", b.String())
-	require.Nil(t, showRuns(cli.NewTerminal(&b, nil, "auto"), clk), "nobody to show it to")
 }
 
 func second(i int, capacity, rate float64, refused int, state breaker.State) simulate.Second {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
@@ -40,7 +39,8 @@ func (o *Options) runTable(ctx context.Context, scs []simulate.Scenario, cfgs []
 		cli.Say(o.Err, "%s; Ctrl-C ends them and shows what is done\n", cli.Plural(total, "run"))
 	}
 	rows, err := simulate.Comparison{
-		Scenarios: scs, Configs: cfgs, Seeds: o.Seeds, Seed: o.Seed, OnRun: showRuns(term, clk),
+		Scenarios: scs, Configs: cfgs, Seeds: o.Seeds, Seed: o.Seed,
+		OnRun: func(done, total int) { term.Refresh("simulating", cli.Count(done)+" of "+cli.Plural(total, "run")) },
 	}.Run(ctx)
 	term.Clear()
 	// If Run returns rows with an error, then ctx has ended.
@@ -70,28 +70,6 @@ func (o *Options) runTable(ctx context.Context, scs []simulate.Scenario, cfgs []
 		return o.interrupted("%d of %s done", runs, cli.Plural(total, "run"))
 	}
 	return nil
-}
-
-// showRuns returns a function that shows on a terminal how many runs are done. It is safe for concurrent use. Without a
-// terminal it is nil.
-func showRuns(term *cli.Terminal, clk clock.Clock) func(done, total int) {
-	if !term.Live() {
-		return nil
-	}
-	var mu sync.Mutex // guards shown
-	shown := clk.Now()
-	return func(done, total int) {
-		// Whether to show is decided under the lock, and shown after it, because the terminal may block.
-		mu.Lock()
-		due := clk.Since(shown) >= cli.StatusEvery
-		if due {
-			shown = clk.Now()
-		}
-		mu.Unlock()
-		if due {
-			term.Show("simulating", cli.Count(done)+" of "+cli.Plural(total, "run"))
-		}
-	}
 }
 
 // writeTable writes the table for people. If the comparison was interrupted, it leaves out rows without a result.

@@ -35,26 +35,23 @@ type Figure struct {
 	Note        string // a few words more; empty is none
 }
 
-// Count is how often something was seen. Share is its part of the largest, from 0 to 1.
+// Count is how often something was seen. Percent is its part of the largest, for a meter.
 type Count struct {
-	Name  string
-	N     int64
-	Note  string
-	Share float64
+	Name    string
+	N       int64
+	Note    string
+	Percent int
 }
-
-// Percent is the share as a whole number, for a meter.
-func (c Count) Percent() int { return int(c.Share*100 + 0.5) }
 
 // Overview is the first page.
 type Overview struct {
 	Frame
 	Figures  []Figure
 	Charts   []Chart
-	Outcomes []Count // requests by class
-	Waits    []Count // hosts with work by what they wait for
-	Working  string  // what the workers do, as a sentence
-	Fleet    string  // of a crawl of several processes, in sentences; empty: it is alone
+	Outcomes Counts // requests by class
+	Waits    Counts // hosts with work by what they wait for
+	Working  string // what the workers do, as a sentence
+	Fleet    string // of a crawl of several processes, in sentences; empty: it is alone
 	Changed  Changed
 	Table    Table
 	Errors   []pipeline.Seen // the newest first
@@ -71,14 +68,6 @@ type Changed struct {
 
 // Order is one that is in force for a host.
 type Order struct{ Host, Value string }
-
-const maxOrders = 50
-
-// ListOrders is the first of some orders, and how many there are beyond them.
-func ListOrders(all []Order) (listed []Order, left int) {
-	listed = all[:min(len(all), maxOrders)]
-	return listed, len(all) - len(listed)
-}
 
 // Host is the page of one host.
 type Host struct {
@@ -249,12 +238,6 @@ type Counts struct {
 	Head, Unit string
 	Counts     []Count
 }
-
-// WaitCounts is Waits with its heads.
-func (o Overview) WaitCounts() Counts { return Counts{"Hosts with work wait for", "Hosts", o.Waits} }
-
-// OutcomeCounts is Outcomes with its heads.
-func (o Overview) OutcomeCounts() Counts { return Counts{"Outcome", "Requests", o.Outcomes} }
 
 // PageSize is how many hosts a page of the table has: a screen or two.
 const PageSize = 20
