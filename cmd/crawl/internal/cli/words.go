@@ -100,6 +100,19 @@ func Wrap(text string, columns int) []string {
 	return append(lines, line)
 }
 
+// Indent writes a line, wrapped to columns, whose further lines begin with further. On a screen narrower than half the
+// usual one it is wrapped to that, since a break in every line would not help.
+func Indent(b *strings.Builder, line, further string, columns int) {
+	indent := IndentOf(line)
+	for _, part := range Wrap(line, max(columns, UsualWidth/2)-len(further)) {
+		b.WriteString(indent + part + "\n")
+		indent = further
+	}
+}
+
+// IndentOf returns the spaces that a line begins with.
+func IndentOf(line string) string { return line[:len(line)-len(strings.TrimLeft(line, " "))] }
+
 // OneOf lists alternatives: a, b or c.
 func OneOf(words []string) string { return sink.ListOf(words, " or ") }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/treadlight/crawl/internal/lab/docpage"
+	"github.com/treadlight/crawl/internal/web/dom"
 )
 
 func newSite(t *testing.T) Site {
@@ -205,4 +206,9 @@ func TestWrite(t *testing.T) {
 	rustdoc := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(rustdoc, indexFile), []byte("var searchIndex = new Map();"), 0o600))
 	require.ErrorContains(t, site.Write(rustdoc), "has other files")
+}
+
+func attribute(n *html.Node, key string) string {
+	value, _ := dom.Attr(n, key)
+	return value
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/yuin/goldmark/parser"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"github.com/treadlight/crawl/internal/web/dom"
 )
 
 const (
@@ -117,7 +119,7 @@ func (p *page) read(n *html.Node) {
 		p.Title = text
 		p.entries = append(p.entries, entry{URL: p.Path, Title: text})
 	case "h2", "h3":
-		id := attribute(n, "id")
+		id, _ := dom.Attr(n, "id")
 		p.entries = append(p.entries, entry{URL: p.Path + "#" + id, Title: p.Title, Heading: text})
 		if n.Data == "h2" {
 			p.Headings = append(p.Headings, heading{id, text})
@@ -176,15 +178,6 @@ func (p *page) resolve(link string) string {
 		target += "#" + anchor
 	}
 	return target
-}
-
-func attribute(n *html.Node, key string) string {
-	for _, a := range n.Attr {
-		if a.Key == key {
-			return a.Val
-		}
-	}
-	return ""
 }
 
 func textOf(n *html.Node) string {

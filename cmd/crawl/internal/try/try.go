@@ -136,7 +136,11 @@ func (r *Report) Write(w io.Writer, columns int) error {
 	if r.Scripts && (r.Missed() || len(r.Kinds)+len(r.Fields) == 0) {
 		b.WriteString("\nThe page has little text and several scripts: what a browser shows may be made by them, and is not in it.\n")
 	}
-	_, err := io.WriteString(w, wrapped(cli.Clean(b.String()), columns))
+	var out strings.Builder
+	for line := range strings.Lines(cli.Clean(b.String())) {
+		cli.Indent(&out, line, cli.IndentOf(line)+"    ", columns)
+	}
+	_, err := io.WriteString(w, out.String())
 	return err
 }
 
@@ -200,22 +204,4 @@ func clip(s string) string {
 		return dom.Clip(s, longestLine) + "..."
 	}
 	return s
-}
-
-// wrapped wraps the lines of a text that are too long.
-func wrapped(s string, columns int) string {
-	var b strings.Builder
-	for line := range strings.Lines(s) {
-		line = strings.TrimRight(line, "\n")
-		indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-		for i, part := range cli.Wrap(line, max(columns, cli.UsualWidth/2)-4) {
-			if i > 0 {
-				part = indent + "    " + part
-			} else {
-				part = indent + strings.TrimLeft(part, " ")
-			}
-			b.WriteString(part + "\n")
-		}
-	}
-	return b.String()
 }

@@ -95,16 +95,7 @@ func (r *Report) Write(w io.Writer) error {
 	return err
 }
 
-// wrap writes a line, wrapped if it is too long, with its further lines indented.
-func (r *Report) wrap(b *strings.Builder, line string) {
-	const further = "    "
-	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-	// On a screen narrower than half the usual one, a break in every line would not help.
-	for _, part := range cli.Wrap(line, max(r.Columns, cli.UsualWidth/2)-len(further)) {
-		b.WriteString(indent + part + "\n")
-		indent = further
-	}
-}
+func (r *Report) wrap(b *strings.Builder, line string) { cli.Indent(b, line, "    ", r.Columns) }
 
 // headline returns how the crawl ended, why if the state does not say it, and how much it obtained.
 func (r *Report) headline() string {

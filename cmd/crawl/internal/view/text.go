@@ -62,13 +62,7 @@ func (t *Text) String() string {
 
 func (t *Text) line(format string, args ...any) {
 	text := cli.OneLine(fmt.Sprintf(format, args...))
-	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
-	for i, part := range cli.Wrap(text, max(t.Columns, cli.UsualWidth/2)-len(indent)-2) {
-		if i == 1 {
-			indent += "  "
-		}
-		t.b.WriteString(indent + part + "\n")
-	}
+	cli.Indent(&t.b, text, cli.IndentOf(text)+"  ", t.Columns)
 }
 
 // url adds a line with a URL, which is not wrapped, so that it can be copied.
