@@ -70,9 +70,7 @@ func (f *field) wordOf(flag string) string {
 
 // Flags lists the flags in the order of the settings. A switch that is on by default is shown as --no-NAME, and every
 // switch has its opposite. All callers share the list, and must not change it.
-func Flags() []Flag { return flagList() }
-
-var flagList = sync.OnceValue(func() []Flag {
+var Flags = sync.OnceValue(func() []Flag {
 	var all []Flag
 	for _, f := range fields() {
 		all = append(all, f.flags()...)

@@ -35,6 +35,12 @@ func Lock(path string) (unlock func() error, err error) {
 	return f.Close, nil // closing the file releases the lock
 }
 
+// TryLock locks an open file or directory for this process, without waiting. It reports false if another process holds
+// the lock. On a file system without locks it reports true.
+func TryLock(f *os.File) bool {
+	return !errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
+
 // owner returns the process number in the file; zero if there is none.
 func owner(f *os.File) int {
 	var text [32]byte

@@ -19,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/records/tree"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -383,7 +384,7 @@ func lockOwn(path, worker string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !LockFile(f) {
+	if !sqlitedb.TryLock(f) {
 		_ = f.Close() // nothing was written
 		return nil, fmt.Errorf("another process called %s is writing %s: give each a fleet.worker name of its own, or wait until that one has ended", worker, path)
 	}

@@ -40,8 +40,8 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/frontier/version"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/record"
 )
@@ -120,7 +120,7 @@ func (m *Mirror) claim() error {
 	if err != nil {
 		return cli.Open("--output", err)
 	}
-	if !job.LockFile(m.lock) {
+	if !sqlitedb.TryLock(m.lock) {
 		return cli.IOf("another process is at work in %s: wait until it has ended", m.o.Dir)
 	}
 	return errors.Join(os.RemoveAll(m.path(stateDir, "tmp")), os.MkdirAll(m.path(stateDir, "tmp"), 0o700))
