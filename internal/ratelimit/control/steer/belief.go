@@ -220,16 +220,16 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	s.hi = max(s.hi, s.lo*(1+t.Near/4))
 }
 
-// settle makes what window concluded from the refusal that has just ended the belief, if that is sure (.9) and exact (to
+// settle makes what window concluded from the refusal of a rate that has just ended the belief, if that is sure (.9) and exact (to
 // 20 %), and reports whether it did. After a refusal well above lo it does not believe a window that admits less than
 // nine tenths of lo.
-func (s *Steer) settle() bool {
+func (s *Steer) settle(refused float64) bool {
 	w := &s.win
 	e := w.estimate()
 	if w.spells[0].from < s.sentAt.Add(-time.Second) || e.Confidence < .9 || e.Most > 1.2*e.Rate {
 		return false
 	}
-	if s.above(s.failRate) && e.Most < .9*s.lo { // more than the window allows went well for long enough
+	if s.above(refused) && e.Most < .9*s.lo { // more than the window allows went well for long enough
 		return false
 	}
 	s.interval = interval{lo: e.Rate, hi: max(s.hi, e.Most*(1+s.tune.Near/2)), run: float32(w.rest.n)}

@@ -167,13 +167,13 @@ func TestAnswersOfBeforeARefusal(t *testing.T) {
 	r.run(8*time.Second, 200)
 	before := r.now.Add(-200 * time.Millisecond)
 	r.hear(before, 429, 0)
-	rate, till, number := r.failRate, r.till, r.event.Number
+	rate, till, number := r.rate, r.till, r.event.Number
 	for _, status := range []int{200, 429, 503, 500, 403} {
 		r.hear(before, status, 0)
 		require.Equal(t, Wait, r.mode, status)
 		require.Equal(t, till, r.till, status)
 	}
-	require.Equal(t, rate, r.failRate)
+	require.Equal(t, rate, r.rate)
 	require.Equal(t, number, r.event.Number)
 }
 

@@ -60,7 +60,7 @@ func (s *Steer) explainWait(now clock.Instant) string {
 	case s.out != 0 || now >= s.till:
 		what = "circuit half_open"
 	}
-	text := fmt.Sprintf("%s after %s at %s", what, why, control.PerSecond(s.failRate))
+	text := fmt.Sprintf("%s after %s at %s", what, why, control.PerSecond(s.rate))
 	if s.event.Cause == control.CauseTrial {
 		text += fmt.Sprintf(", failed trials since: %d", s.tries)
 	}

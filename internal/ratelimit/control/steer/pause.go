@@ -13,14 +13,13 @@ import (
 // holds all else that a host needs from its first refusal on. Instants are never before the first pause.
 type pause struct {
 	trial
-	at     clock.Instant // when the response came that began the pause, the event
-	sentAt clock.Instant // when its request was sent; of a block, the first 403 of the run
+	// sentAt is when the request was sent whose response began the pause, the event; of a block, the first 403 of the
+	// run. The response came at stepAt, and rate was the rate then: both stay while the pause goes on.
+	sentAt clock.Instant
 	endAt  clock.Instant // end of the latest pause that is over
 	last   float64       // length of that pause in seconds; zero if it was an outage
 	order  time.Duration // Retry-After of the event, or of the latest failed trial
-	// failRate is the rate at the event, in requests per second.
-	failRate float64
-	class    outcome.Class // outcome of the event's request
+	class  outcome.Class // outcome of the event's request
 	// cause is CauseRefused, CauseFailures, CauseForbidden or CauseConnections; CauseNone if the pause was remembered
 	// from before the host was forgotten.
 	cause control.Cause
@@ -54,16 +53,18 @@ type trial struct {
 // meetPause makes the state that a host needs from its first refusal, failure or event on, if there is none.
 func (s *Steer) meetPause() {
 	if s.pause == nil {
-		s.pause = &pause{at: never, sentAt: never, endAt: never, loose: 1}
+		s.pause = &pause{sentAt: never, endAt: never, loose: 1}
 		s.win.now.since = s.refill.since
 		s.block.since = never
 		s.health.keep(min(float32(s.answered), 1000), 0)
 	}
 }
 
-// begin starts a pause at a rate. hit sets the rest from the response.
-func (p *pause) begin(now clock.Instant, rate float64) {
-	p.at, p.sentAt, p.failRate, p.tries, p.out = now, now, rate, 0, 0
+// begin starts a pause. hit sets the rest from the response.
+func (s *Steer) begin(now clock.Instant) {
+	s.meetPause()
+	s.sentAt, s.tries, s.out = now, 0, 0
+	s.on(now, Refused)
 }
 
 // explicit reports whether the host says that it refuses, and does not just fail.
@@ -85,10 +86,10 @@ func (p *pause) patient() bool { return p.explicit() && !p.blocked() && (p.tries
 
 // longestWait bounds the time to the next trial: a quarter of the pause so far, at least two seconds, and for an outage
 // what the user set.
-func (p *pause) longestWait(now clock.Instant, outage time.Duration) time.Duration {
-	w := max(2*time.Second, now.Sub(p.at)/4)
-	if !p.explicit() {
-		w = min(w, outage)
+func (s *Steer) longestWait(now clock.Instant) time.Duration {
+	w := max(2*time.Second, now.Sub(s.stepAt)/4)
+	if !s.explicit() {
+		w = min(w, s.cfg.Breaker.OpenFor)
 	}
 	return w
 }
@@ -126,7 +127,7 @@ func (s *Steer) failed(x *Sample, trial bool) {
 		if s.blocked() && x.Forbidden {
 			s.till = max(s.till, x.At.Add(s.wait))
 		}
-	case x.SentAt <= s.at: // sent before the refusal
+	case x.SentAt < s.endAt: // sent before the refusal
 	case s.tune.has(Connections) && s.connections.refused(x):
 		s.hit(x, control.CauseConnections)
 	case x.ordered():
@@ -185,14 +186,13 @@ func (s *Steer) heed(x *Sample, bad bool) {
 // last pause, whichever is longest, within longestWait.
 func (s *Steer) hit(x *Sample, cause control.Cause) {
 	now := x.At
-	s.pause.begin(now, s.rate)
+	s.begin(now)
 	s.sentAt, s.order, s.cause, s.class = x.SentAt, x.RetryAfter, cause, x.Class
 	s.wait = max(100*time.Millisecond, seconds(float64(s.srtt)), seconds(2/s.rate), seconds(s.last/3))
-	s.wait = min(s.wait, s.longestWait(now, s.cfg.Breaker.OpenFor))
+	s.wait = min(s.wait, s.longestWait(now))
 	if s.blocked() {
 		s.wait = max(seconds(s.tune.BlockWait), s.block.gap)
 	}
-	s.on(now, Refused)
 	s.till = now.Add(max(s.wait, x.RetryAfter))
 	s.note(now, cause, s.rate, 0, s.till.Sub(now))
 }
@@ -215,7 +215,7 @@ func (s *Steer) trialFailed(x *Sample) {
 	if s.blocked() {
 		s.wait = min(max(seconds(s.tune.BlockWait), s.wait*3/2), time.Hour)
 	} else {
-		s.wait = min(2*s.wait, s.longestWait(now, s.cfg.Breaker.OpenFor))
+		s.wait = min(2*s.wait, s.longestWait(now))
 	}
 	s.till = now.Add(max(s.wait, x.RetryAfter))
 	s.note(now, control.CauseTrial, s.rate, 0, s.till.Sub(now))
@@ -225,29 +225,29 @@ func (s *Steer) trialFailed(x *Sample) {
 // bound on connections, what health judges of failures, or what endRefusal learns from a refusal. Then the next cycle
 // begins.
 func (s *Steer) resume(now clock.Instant) {
-	took, cause := now.Sub(s.at), control.CauseRecovered
+	took, rate, cause := now.Sub(s.stepAt), s.rate, control.CauseRecovered
 	s.last, s.endAt, s.out = took.Seconds(), now, 0
-	from := s.sentAt                                            // of the next cycle; never if the present one goes on
-	bold := s.class == outcome.Throttled && s.above(s.failRate) // a refusal that was to be expected, so no outage
+	from := s.sentAt                                      // of the next cycle; never if the present one goes on
+	bold := s.class == outcome.Throttled && s.above(rate) // a refusal that was to be expected, so no outage
 	switch {
 	case s.cause == control.CauseNone:
-		s.back(now, s.failRate)
+		s.back(now, rate)
 	case s.cause == control.CauseConnections:
 		cause = s.cause
 		if s.unbounded() { // any rate may be tolerated
-			s.lo, s.hi = s.failRate, 4*s.failRate
+			s.lo, s.hi = rate, 4*rate
 		}
 		s.on(now, Settled)
 		s.decide(now)
 	case !s.blocked() && !bold && s.outage(now, took, float64(s.refill.n)):
 		s.last = 0
 		s.health.reset()
-		s.back(now, s.failRate)
+		s.back(now, rate)
 		if from = never; s.down() {
 			s.refill.skip(now.Sub(s.sentAt))
 		}
 	case !s.explicit():
-		if cause = s.judge(now, took); s.settle() && cause != control.CauseNone {
+		if cause = s.judge(now, took); s.settle(rate) && cause != control.CauseNone {
 			cause = control.CauseQuota
 		}
 	default:
@@ -269,7 +269,7 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause 
 	if s.blocked() {
 		cause = control.CauseBlocked
 		s.block.gap = s.wait
-		x := s.block.estimate(s.failRate).Rate
+		x := s.block.estimate(s.rate).Rate
 		if lo := s.bounded(x); s.unbounded() {
 			s.lo = lo
 		} else { // in a probe: less than what was blocked had been proven
@@ -281,8 +281,8 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause 
 		if s.unbounded() {
 			cause = control.CauseSearched
 		}
-		s.learn(now, s.failRate, took)
-		if s.settle() {
+		s.learn(now, s.rate, took)
+		if s.settle(s.rate) {
 			cause = control.CauseQuota
 		}
 	}
@@ -299,7 +299,7 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause 
 // judge ends a pause that failures led to, and returns the cause that says what became known; CauseNone while an
 // experiment goes on.
 func (s *Steer) judge(now clock.Instant, took time.Duration) control.Cause {
-	before, rate := s.interval, s.failRate
+	before, rate := s.interval, s.rate
 	if s.guessed {
 		before.hi = unlimited // if requests fail at any rate, hi was no limit either
 	}
@@ -335,14 +335,14 @@ const longOutage = 2 * time.Minute
 // bucket's. A 429 with a Retry-After is never one. Nor is a pause whose first trial succeeded, unless after a
 // Retry-After of at most cheapOrder. Nor is a pause longer than longOutage of a host that says that it refuses.
 // admitted is the number of requests in the cycle before the pause.
-func (p *pause) outage(now clock.Instant, took time.Duration, admitted float64) bool {
-	if took < max(2*time.Second, seconds(4/p.failRate)) || p.tries == 0 && (p.order == 0 || p.order > cheapOrder) || p.class == outcome.Throttled && p.order > 0 {
+func (s *Steer) outage(now clock.Instant, took time.Duration, admitted float64) bool {
+	if took < max(2*time.Second, seconds(4/s.rate)) || s.tries == 0 && (s.order == 0 || s.order > cheapOrder) || s.class == outcome.Throttled && s.order > 0 {
 		return false
 	}
-	if p.explicit() && took > longOutage {
+	if s.explicit() && took > longOutage {
 		return false
 	}
-	return !p.outages.again(p.at, now, admitted)
+	return !s.outages.again(s.stepAt, now, admitted)
 }
 
 // wellAbove is how many times lo a rate has to be for its refusal to be no surprise: jitter makes much less than that.

@@ -69,9 +69,7 @@ func (s *Steer) recall(now clock.Instant, m control.Memory) {
 	}
 	if m.Held != 0 {
 		s.note(now, control.CauseFailures, s.rate, 0, m.Held.Sub(now))
-		s.meetPause()
-		s.pause.begin(now, s.rate)
-		s.on(now, Refused)
+		s.begin(now)
 		s.till = m.Held
 		s.wait = time.Second
 	}
@@ -234,7 +232,7 @@ func (s *Steer) succeeded(x *Sample, trial bool) {
 	if s.pause != nil {
 		s.block.tally.add(x.Second)
 	}
-	if s.mode == Wait || s.pause != nil && x.SentAt <= s.at {
+	if s.mode == Wait || s.pause != nil && x.SentAt < s.endAt {
 		return // sent before the refusal
 	}
 	s.answered++
