@@ -197,7 +197,7 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	s.cost = float32(took.Seconds())
 	s.guessed = !s.explicit()
 	if s.unbounded() { // the first refusal, in a search
-		if s.peak = (peak{float32(s.refill.active(t, s.sentAt)), now}); took > longOutage {
+		if s.peak = (peak{float32(s.refill.active(t, s.sentAt)), now}); took > longOutage || s.tries > 0 && lasting(took, rate) {
 			s.peak.rate = float32(cycle.Rate) // it was the beginning of a window, and no sustained rate
 		}
 		s.interval = interval{min(cycle.Rate, rate/1.1), rate, max(0, float32(cycle.Answers-t.Burst))}
@@ -220,9 +220,9 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	s.hi = max(s.hi, s.lo*(1+t.Near/4))
 }
 
-// settle makes what window concluded from the refusal of a rate that has just ended the belief, if that is sure (.9) and exact (to
-// 20 %), and reports whether it did. After a refusal well above lo it does not believe a window that admits less than
-// nine tenths of lo.
+// settle makes what window concluded from the refusal of a rate that has just ended the belief, if that is sure (.9) and
+// exact (to 20 %), and reports whether it did. After a refusal well above lo it does not believe a window that admits
+// less than nine tenths of lo.
 func (s *Steer) settle(refused float64) bool {
 	w := &s.win
 	e := w.estimate()
