@@ -227,8 +227,8 @@ func TestAProxyThatIsGone(t *testing.T) {
 			cfg.Access.Proxy, cfg.Log = "http://me:hunter2@proxy.test:3128", slog.New(slog.NewTextHandler(&log, nil))
 			cfg.MaxBlocked = 15 * time.Second
 			c, out := recorded(t, cfg, net.DialContext)
-			begin, reason := time.Now(), ""
-			time.AfterFunc(15*time.Second, func() { reason = c.Snapshot().Reason })
+			begin, reason := time.Now(), make(chan string, 1)
+			time.AfterFunc(15*time.Second, func() { reason <- c.Snapshot().Reason })
 			err := c.Run(t.Context(), "http://a.test/")
 			if after == 0 {
 				require.ErrorIs(t, err, crawl.ErrUnreachable)
@@ -241,7 +241,7 @@ func TestAProxyThatIsGone(t *testing.T) {
 			require.Contains(t, log.String(), "the proxy fails: the crawl waits, and tries again")
 			require.NotContains(t, log.String()+err.Error(), "hunter2")
 			require.Less(t, time.Since(begin), 30*time.Second)
-			require.Contains(t, reason, "the proxy fails: proxy http://proxy.test:3128: it asks for credentials")
+			require.Contains(t, <-reason, "the proxy fails: proxy http://proxy.test:3128: it asks for credentials")
 			require.Less(t, n.Load(), int64(200), "it is not hammered meanwhile")
 		})
 	}
