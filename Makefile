@@ -21,8 +21,9 @@ SUM      := $(CURDIR)/bin/gotestsum --format pkgname --format-hide-empty-pkg
 # each of its steps makes it many times as slow, and so is left out. That must not be done to
 # a package that uses generic functions of others, such as the C library beside it: the
 # linker may take its instances of them for everybody's, and races are told that are none.
-# The linters run vet, and nobody debugs these binaries.
-RACE     := -race -shuffle=on -vet=off -ldflags=-s -gcflags=modernc.org/sqlite/lib=-race=false
+# The linters run vet, and nobody debugs these binaries. Tests of polite crawls wait for seconds, so one package more than
+# there are processors runs at a time.
+RACE     := -race -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) -shuffle=on -vet=off -ldflags=-s -gcflags=modernc.org/sqlite/lib=-race=false
 # Real servers and real sites the integration tests start or serve, a tracer that lets disks
 # fail, a terminal, the tool that checks rules and metrics of Prometheus (19 MB to fetch, 96 MB installed),
 # and what is there once they are installed.
@@ -59,7 +60,7 @@ cross: ## vet the tree, and build its tests, as other systems would
 		GOOS=$$os $(GO) vet $(PKGS) && GOOS=$$os $(GO) test -vet=off -exec true $(PKGS) >/dev/null || exit 1; done
 
 test: servers readers bin/gotestsum ## run every test under the race detector, in random order, with real servers
-	$(SUM) -- $(RACE) -timeout 15m $(PKGS)
+	$(SUM) -- $(RACE) -timeout 20m $(PKGS)
 	$(SUM) -- -shuffle=on -vet=off -ldflags=-s -timeout 15m -run '^($(subst $(space),|,$(WHOLE)))$$' $(WHOLE_IN)
 	cd bench && $(SUM) -- $(RACE) -timeout 5m ./...
 	cd examples && $(SUM) -- $(RACE) -timeout 5m ./...
