@@ -111,6 +111,9 @@ func (c checker) ending() {
 	o := &c.cfg.Output
 	path, given := c.origins["output.path"], c.origins["output.format"]
 	least := (Origin{Source: fromState}).rank()
+	if format, _ := endingFormat(c.cfg.WARC.Dir); format == "warc" && c.origins["warc.dir"].rank() > least {
+		c.wrong("warc.dir", "%s is the name of one archive; give that of a directory, or -o %[1]s for one archive and no other records", document.Quote(c.cfg.WARC.Dir))
+	}
 	if path.rank() <= least {
 		return
 	}
