@@ -18,7 +18,7 @@ import (
 // right: code imports rooms to the left of its own and no other. Those in one line stand side by
 // side and do not import each other. binder is resilience/binder.
 var rooms = [][]string{
-	{"clock", "backend"},
+	{"clock", "backend", "lazy"},
 	{"store", "document"},
 	{"record"},
 	{"ratelimit"},

@@ -1,10 +1,10 @@
 package assembly
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 // programError is an error whose text names fields of a program where the command has settings and flags.
@@ -29,7 +29,7 @@ func InProgram(err error) error {
 	if err == nil {
 		return nil
 	}
-	return reworded(err, settingFirst.ReplaceAllStringFunc(err.Error(), func(path string) string { return config.InProgram(programRoot, path) }))
+	return reworded(err, settingFirst().ReplaceAllStringFunc(err.Error(), func(path string) string { return config.InProgram(programRoot, path) }))
 }
 
 // FileInProgram is InProgram for the error of a file for records or items.
@@ -49,7 +49,7 @@ func TextInProgram(err error, name string) string {
 	if name != "" {
 		text = strings.ReplaceAll(text, name, mask)
 	}
-	text = config.InProgram(programRoot, ofVerbs.Replace(verbs.ReplaceAllString(text, "$1")))
+	text = config.InProgram(programRoot, ofVerbs.Replace(verbs().ReplaceAllString(text, "$1")))
 	return strings.ReplaceAll(text, mask, name)
 }
 
@@ -58,9 +58,9 @@ const programRoot = "Options"
 
 var (
 	// settingFirst matches a setting at the beginning of a line.
-	settingFirst = regexp.MustCompile(`(?m)^[a-z]+\.[a-z_]+\b`)
+	settingFirst = lazy.Regexp(`(?m)^[a-z]+\.[a-z_]+\b`)
 	// verbs matches advice to run the command; ofVerbs and ofFiles replace it by what a program does.
-	verbs   = regexp.MustCompile(`('crawl (?:resume|again)) [^']*'`)
+	verbs   = lazy.Regexp(`('crawl (?:resume|again)) [^']*'`)
 	ofVerbs = strings.NewReplacer("by 'crawl resume", "by OpenState", "by 'crawl again", "by OpenAgain",
 		"that --state or --output was given", "of Options.StateDir", "--unfinished", "Again.Unfinished")
 	ofFiles = strings.NewReplacer("add --overwrite to replace it, or choose another file", "remove it, choose another file, or give the position to go on from",

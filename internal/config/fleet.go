@@ -5,23 +5,22 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/access"
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 // Shared reports whether the crawl is one of several processes.
 func (f Fleet) Shared() bool { return f.Redis != "" }
 
-var sentinelSecret = regexp.MustCompile(`(sentinel_password=)[^&#]+`)
+var sentinelSecret = lazy.Regexp(`(sentinel_password=)[^&#]+`)
 
 // RedactRedis returns the URL of a Redis without its secrets. A variable is not a secret.
 func RedactRedis(s string) string {
-	return sentinelSecret.ReplaceAllStringFunc(redactProxy(s), func(found string) string {
+	return sentinelSecret().ReplaceAllStringFunc(redactProxy(s), func(found string) string {
 		name, value, _ := strings.Cut(found, "=")
 		if access.Expands(value) {
 			return found
@@ -50,7 +49,7 @@ func redisURL(s string) error {
 var redisSchemes = []string{"redis", "rediss", "valkey", "valkeys", "unix"}
 
 var (
-	jobForm    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) })
+	jobForm    = lazy.Regexp(`^[A-Za-z0-9._-]{1,64}$`)
 	errJob     = errors.New("is no name: use 1 to 64 letters, digits, dots, hyphens and underscores")
 	fileMarker = "{worker}"
 )

@@ -2,9 +2,10 @@ package config
 
 import (
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 // programGroups are the structs of a program's settings. Each contains the listed sections and settings.
@@ -101,12 +102,12 @@ func goPath(key string) string {
 }
 
 // mentioned matches settings by their paths, flags, and flags in parentheses behind a path.
-var mentioned = regexp.MustCompile(`\b[a-z]+\.[a-z_]+\b| \(--[a-z-]+\)|--[a-z][a-z-]*[a-z]|\b[a-z]+_[a-z_]+\b`)
+var mentioned = lazy.Regexp(`\b[a-z]+\.[a-z_]+\b| \(--[a-z-]+\)|--[a-z][a-z-]*[a-z]|\b[a-z]+_[a-z_]+\b`)
 
 // InProgram replaces the names of settings and flags in a text by those of fields, with root and a dot in front unless
 // root is empty.
 func InProgram(root, text string) string {
-	return mentioned.ReplaceAllStringFunc(text, func(word string) string {
+	return mentioned().ReplaceAllStringFunc(text, func(word string) string {
 		name := ""
 		switch {
 		case word[0] == ' ':

@@ -11,8 +11,8 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/treadlight/crawl/internal/document"
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/ratelimit"
-	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // A value has one of the types bool, int64 (int and size), float64 (rate and number), time.Duration, string (text and

@@ -23,6 +23,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/access"
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/fields"
 )
@@ -184,12 +185,12 @@ func (r *reader) value(name string, n document.Node) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r.plain = r.plain || text == n.Text && hidden.MatchString(name)
+	r.plain = r.plain || text == n.Text && hidden().MatchString(name)
 	return r.noted(name, text)
 }
 
 // hidden matches the names of fields whose values must be kept secret.
-var hidden = regexp.MustCompile(`(?i)pass|pwd|secret|token|pin|code|key`)
+var hidden = lazy.Regexp(`(?i)pass|pwd|secret|token|pin|code|key`)
 
 func (r *reader) noted(name, text string) (string, error) {
 	if text == "" {

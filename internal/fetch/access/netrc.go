@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 const mostNetrc = 1 << 20
@@ -47,21 +48,21 @@ type netrc struct {
 var errQuote = errors.New(`a " has no end on its line`)
 
 var (
-	netrcWord = regexp.MustCompile(`^(?:"((?:[^"\\\n]|\\[^\n])*)"|[^"\s]\S*)`)
-	escaped   = regexp.MustCompile(`\\(.)`)
+	netrcWord = lazy.Regexp(`^(?:"((?:[^"\\\n]|\\[^\n])*)"|[^"\s]\S*)`)
+	escaped   = lazy.Regexp(`\\(.)`)
 )
 
 func (p *netrc) next() (word string, ok bool, err error) {
 	if p.skip(); p.rest == "" {
 		return "", false, nil
 	}
-	found := netrcWord.FindStringSubmatch(p.rest)
+	found := netrcWord().FindStringSubmatch(p.rest)
 	if found == nil {
 		return "", false, errQuote
 	}
 	p.rest = p.rest[len(found[0]):]
 	if found[0][0] == '"' {
-		return escaped.ReplaceAllString(found[1], "$1"), true, nil
+		return escaped().ReplaceAllString(found[1], "$1"), true, nil
 	}
 	return found[0], true, nil
 }

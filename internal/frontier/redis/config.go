@@ -7,16 +7,15 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier"
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -100,7 +99,7 @@ type Config struct {
 	now                           func() int64 // in milliseconds, in place of the server's clock; nil: that
 }
 
-var jobName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) })
+var jobName = lazy.Regexp(`^[A-Za-z0-9._-]{1,64}$`)
 
 // settle fills in the defaults, or returns what is wrong.
 func (c *Config) settle() error {

@@ -2,10 +2,11 @@ package chunk
 
 import (
 	"html"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 // piece is a range of bytes that is not cut further.
@@ -95,13 +96,13 @@ func level(line string) int {
 const maxHeading = 200
 
 var (
-	links = regexp.MustCompile(`!?\[((?:[^\[\]\\]|\\.)*)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?: "[^"]*")?\)`)
-	marks = regexp.MustCompile("\\\\([[:punct:]])|\\*\\*|`+")
+	links = lazy.Regexp(`!?\[((?:[^\[\]\\]|\\.)*)\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?: "[^"]*")?\)`)
+	marks = lazy.Regexp("\\\\([[:punct:]])|\\*\\*|`+")
 )
 
 // plain returns a heading without links, marks and escapes.
 func plain(heading string) string {
-	return strings.TrimSpace(html.UnescapeString(marks.ReplaceAllString(links.ReplaceAllString(heading, "$1"), "$1")))
+	return strings.TrimSpace(html.UnescapeString(marks().ReplaceAllString(links().ReplaceAllString(heading, "$1"), "$1")))
 }
 
 func (c *cutter) block(start, end int) {

@@ -1,7 +1,6 @@
 package sink
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/treadlight/crawl/internal/document/jsontext"
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/record"
 )
@@ -136,7 +136,7 @@ func (t table) appendCell(dst []byte, s string) []byte {
 		s = "'" + s
 	}
 	if strings.Contains(s, ";") {
-		s = formulaBehind.ReplaceAllString(s, ";'$1")
+		s = formulaBehind().ReplaceAllString(s, ";'$1")
 	}
 	if strings.IndexByte(s, '"') < 0 && strings.IndexByte(s, t.separator) < 0 && s == strings.TrimSpace(s) {
 		return append(dst, s...)
@@ -147,7 +147,7 @@ func (t table) appendCell(dst []byte, s string) []byte {
 // formulaBehind matches a semicolon that a formula follows, and the beginning of the formula, before which an apostrophe
 // is to be. In half of Europe spreadsheets use semicolons to separate cells, and then quotes around our cells would not
 // help.
-var formulaBehind = regexp.MustCompile(`;([" ]*[` + formulaSigns + `])`)
+var formulaBehind = lazy.Regexp(`;([" ]*[` + formulaSigns + `])`)
 
 // formulaSigns begin what a spreadsheet would take for a formula. Spreadsheets also recognize the full-width forms.
 const formulaSigns = "=+@＝＋－＠-"

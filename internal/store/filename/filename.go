@@ -4,22 +4,17 @@ package filename
 import (
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
-// compiled is [regexp.MustCompile] at the first call of what it returns.
-func compiled(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
-}
-
-var device = compiled(`(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|$)`)
+var device = lazy.Regexp(`(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|$)`)
 
 // IsDevice reports whether Windows takes a name for that of a device, with any extension.
 func IsDevice(name string) bool { return device().MatchString(name) }
@@ -67,7 +62,7 @@ func Component(s, ext string, most int) string {
 	return name + ext
 }
 
-var escapes = compiled(`%[0-9A-Fa-f]{2}`)
+var escapes = lazy.Regexp(`%[0-9A-Fa-f]{2}`)
 
 // Unescape resolves percent-escapes. What is none stays.
 func Unescape(s string) string {

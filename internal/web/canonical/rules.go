@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 // Rule merges spellings of URLs beyond the URL standard. It may merge different resources, so no rule is on by default.
@@ -290,9 +291,9 @@ func looksRandom(value []byte) bool {
 // Session IDs in the path: parameters of a segment, by the Servlet specification (Jakarta Servlet section 7.1.3) and
 // imitations of it, and segments of ASP.NET such as "/(S(id))/".
 var (
-	pathSession = regexp.MustCompile(`(?i);(?:jsessionid|phpsessid|sid)=[^;/]*`)
-	cookieless  = regexp.MustCompile(`/(?:\((?:[SAFX]\([^()]+\))+\)/)+`)
-	withParams  = regexp.MustCompile(`/[^/;]*;[^/]*`)
+	pathSession = lazy.Regexp(`(?i);(?:jsessionid|phpsessid|sid)=[^;/]*`)
+	cookieless  = lazy.Regexp(`/(?:\((?:[SAFX]\([^()]+\))+\)/)+`)
+	withParams  = lazy.Regexp(`/[^/;]*;[^/]*`)
 )
 
 // cutPathSessions removes session IDs from a path. Those of dot segments are kept, because without them the segments
@@ -302,11 +303,11 @@ func cutPathSessions(path []byte) []byte {
 		return path
 	}
 	own := bytes.Clone(path) // as in sortParams
-	own = withParams.ReplaceAllFunc(own, func(segment []byte) []byte {
+	own = withParams().ReplaceAllFunc(own, func(segment []byte) []byte {
 		if name := string(segment[:index(segment, ';')]); name == "/." || name == "/.." {
 			return segment
 		}
-		return pathSession.ReplaceAll(segment, nil)
+		return pathSession().ReplaceAll(segment, nil)
 	})
-	return cookieless.ReplaceAll(own, []byte("/"))
+	return cookieless().ReplaceAll(own, []byte("/"))
 }

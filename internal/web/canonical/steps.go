@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"strings"
+
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 // Step is one change from a text to its canonical URL.
@@ -145,11 +146,11 @@ func unquoted(s string) string {
 }
 
 // otherSchemes matches schemes without "//", as their addresses look like a host and a port.
-var otherSchemes = regexp.MustCompile(`(?i)^(mailto|tel|sms|javascript|data|about|blob|urn|file):`)
+var otherSchemes = lazy.Regexp(`(?i)^(mailto|tel|sms|javascript|data|about|blob|urn|file):`)
 
 func checkScheme(s string) error {
 	s = unquoted(s)
-	switch scheme := otherSchemes.FindString(s); {
+	switch scheme := otherSchemes().FindString(s); {
 	case scheme != "":
 		return fmt.Errorf("%s addresses have no pages: give a URL with http or https", strings.ToLower(scheme))
 	case strings.HasPrefix(s, `"`) || strings.HasPrefix(s, "'") || strings.HasPrefix(s, "“"):

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/chardet"
-	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 const utf8Name = "utf-8"

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/internal/web/lazy"
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/sitemap"
 	"github.com/treadlight/crawl/record"
 )

@@ -8,7 +8,7 @@ import (
 	nethtml "golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
-	"github.com/treadlight/crawl/internal/web/lazy"
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 // gap is the white space before the next character. Of two gaps the larger applies.

@@ -12,8 +12,8 @@ import (
 	"github.com/antchfx/xpath"
 	"github.com/theory/jsonpath"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/dom"
-	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 type compiled struct {

@@ -9,8 +9,8 @@ import (
 	"github.com/andybalholm/cascadia"
 	"golang.org/x/net/html"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/effort"
-	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // The library matches one element at a time, and for "a ~ b ~ c" it visits all earlier siblings of each: the square or

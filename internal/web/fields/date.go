@@ -8,7 +8,7 @@ import (
 
 	"github.com/itlightning/dateparse"
 
-	"github.com/treadlight/crawl/internal/web/lazy"
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 // maxDate bounds the text of a date, in bytes.

@@ -13,10 +13,10 @@ import (
 	"github.com/antchfx/xpath"
 	"golang.org/x/net/html"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/effort"
-	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // Field has the values of one name.

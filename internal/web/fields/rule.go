@@ -16,7 +16,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treadlight/crawl/internal/web/lazy"
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 const (

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/treadlight/crawl/internal/document/spelling"
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/fields"
-	"github.com/treadlight/crawl/internal/web/lazy"
 	"github.com/treadlight/crawl/internal/web/schema"
 )
 

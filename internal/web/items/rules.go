@@ -26,8 +26,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/fields"
-	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // The words with which lines begin that are not fields.

@@ -2,7 +2,6 @@ package readable
 
 import (
 	mathbits "math/bits"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/dom"
 )
 
@@ -182,7 +182,7 @@ func permalink(n *html.Node) bool {
 // lineNumbers reports whether an element has the numbers of the lines of code beside it, as its class says.
 func lineNumbers(n *html.Node) bool {
 	class, _ := dom.Attr(n, "class")
-	if class == "" || len(class) > maxClass || !numbersClass.MatchString(class) {
+	if class == "" || len(class) > maxClass || !numbersClass().MatchString(class) {
 		return false
 	}
 	for c := range n.Descendants() {
@@ -193,7 +193,7 @@ func lineNumbers(n *html.Node) bool {
 	return true
 }
 
-var numbersClass = regexp.MustCompile(`(?i)\b(line-?(no|num|number)s?|lnt?|gutter)\b`)
+var numbersClass = lazy.Regexp(`(?i)\b(line-?(no|num|number)s?|lnt?|gutter)\b`)
 
 func (s *splitter) element(n *html.Node, outer marks, linked bool) {
 	if permalink(n) || lineNumbers(n) || s.open.pre && n.DataAtom == atom.Button {

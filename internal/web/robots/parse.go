@@ -27,7 +27,7 @@ import (
 
 	"golang.org/x/text/encoding/unicode"
 
-	"github.com/treadlight/crawl/internal/web/lazy"
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 // MaxBytes is how much of a file is read, in bytes: the least that RFC 9309 section 2.5 allows.

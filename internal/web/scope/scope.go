@@ -20,6 +20,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -172,7 +173,7 @@ func (s *Scope) AddSeed(u canonical.URL) {
 }
 
 // fileName matches a segment with an extension, as index.html; v1.2 is a directory.
-var fileName = regexp.MustCompile(`.\.[A-Za-z]{2,5}$`)
+var fileName = lazy.Regexp(`.\.[A-Za-z]{2,5}$`)
 
 func (s *Scope) areaOf(u canonical.URL) string {
 	switch s.cfg.Mode {
@@ -181,7 +182,7 @@ func (s *Scope) areaOf(u canonical.URL) string {
 	case Prefix:
 		p, _, _ := strings.Cut(u.HostPath(), "?")
 		last := strings.LastIndexByte(p, '/')
-		if last == len(p)-1 || fileName.MatchString(p[last+1:]) {
+		if last == len(p)-1 || fileName().MatchString(p[last+1:]) {
 			return p[:last]
 		}
 		return p

@@ -4,11 +4,12 @@ package scripts
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 // Sign is why a page is taken for empty without scripts, as records have it. The empty Sign is none.
@@ -45,9 +46,9 @@ var (
 	roots = []string{
 		"root", "app", "__next", "__nuxt", "___gatsby", "svelte", "react-root", "app-root", "q-app", "main-app", "mount", "application", "ember-app",
 	}
-	advice = regexp.MustCompile(`(?i)(java|type)?scripts?\b`)
+	advice = lazy.Regexp(`(?i)(java|type)?scripts?\b`)
 	// code are the types of scripts that are run; others are data.
-	code = regexp.MustCompile(`(?i)^(|module|(text|application)/(x-)?(java|ecma)script\b.*)$`)
+	code = lazy.Regexp(`(?i)^(|module|(text|application)/(x-)?(java|ecma)script\b.*)$`)
 )
 
 // Look looks at a page. With controls, buttons count for a sign as well.
@@ -128,7 +129,7 @@ func (s *scan) text(text []byte) {
 		}
 		s.braces = s.braces || bytes.Contains(text, []byte("{{"))
 	case atom.Noscript:
-		s.advises = s.advises || advice.Match(text)
+		s.advises = s.advises || advice().Match(text)
 	}
 }
 
@@ -163,7 +164,7 @@ func (s *scan) start(name []byte, more bool) {
 		s.braces = s.braces || bytes.Contains(value, []byte("{{"))
 	}
 	switch {
-	case tag == atom.Script && code.Match(kind):
+	case tag == atom.Script && code().Match(kind):
 		s.scripts++
 	case answers, tag == atom.Button && s.forms == 0, tag == atom.Input && s.forms == 0 && bytes.EqualFold(kind, []byte("button")):
 		s.controls++

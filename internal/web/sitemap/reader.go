@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
 	"golang.org/x/net/html"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -69,7 +69,7 @@ func (r *reader) charge(n int) bool {
 }
 
 // web matches a line that begins with a URL.
-var web = regexp.MustCompile(`(?i)^[\x00-\x20\x{85}\x{a0}\p{Z}\x{200b}\x{feff}]*https?://`)
+var web = lazy.Regexp(`(?i)^[\x00-\x20\x{85}\x{a0}\p{Z}\x{200b}\x{feff}]*https?://`)
 
 // lines reads a list of URLs, one per line. At the first "<" that is not part of a URL, markup follows, for example
 // after a warning of a script. The last line of a truncated document is dropped.
@@ -78,7 +78,7 @@ func (r *reader) lines() {
 		line, err := r.text.ReadSlice('\n')
 		i := bytes.IndexByte(line, '<')
 		switch head := bytes.TrimFunc(line[:max(i, 0)], isSpace); {
-		case web.Match(line):
+		case web().Match(line):
 			if err != nil && (!errors.Is(err, io.EOF) || r.doc.Truncated || r.raw.N <= 0) {
 				break
 			}
@@ -202,7 +202,7 @@ func appendUnescaped(dst, s []byte) []byte {
 		switch name := string(s[:end]); {
 		case name == "amp":
 			dst, s = append(dst, '&'), s[end+1:]
-		case name == "lt", name == "gt", name == "quot", name == "apos", number.MatchString(name):
+		case name == "lt", name == "gt", name == "quot", name == "apos", number().MatchString(name):
 			dst, s = append(dst, html.UnescapeString("&"+name+";")...), s[end+1:]
 		default:
 			dst = append(dst, '&')
@@ -210,7 +210,7 @@ func appendUnescaped(dst, s []byte) []byte {
 	}
 }
 
-var number = regexp.MustCompile(`^#(\d+|[xX][0-9a-fA-F]+)$`)
+var number = lazy.Regexp(`^#(\d+|[xX][0-9a-fA-F]+)$`)
 
 // tag handles a start or end tag. A tag without an end contains the next one.
 func (r *reader) tag(z *html.Tokenizer, raw []byte) {

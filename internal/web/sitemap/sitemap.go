@@ -26,7 +26,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -35,6 +34,7 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/transform"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/effort"
 	"github.com/treadlight/crawl/internal/web/mediatype"
@@ -239,7 +239,7 @@ func encodingOf(head []byte, declared string) encoding.Encoding {
 		}
 	}
 	inside := ""
-	if m := xmlDeclaration.FindSubmatch(head); m != nil {
+	if m := xmlDeclaration().FindSubmatch(head); m != nil {
 		inside = string(m[1])
 	}
 	for _, label := range []string{declared, inside} {
@@ -254,4 +254,4 @@ func encodingOf(head []byte, declared string) encoding.Encoding {
 	return nil
 }
 
-var xmlDeclaration = regexp.MustCompile(`^\s*<\?xml[^>]*\sencoding\s*=\s*["']?([^"'>\s]+)`)
+var xmlDeclaration = lazy.Regexp(`^\s*<\?xml[^>]*\sencoding\s*=\s*["']?([^"'>\s]+)`)

@@ -19,12 +19,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/docs"
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/observe/console/dashboard"
 	"github.com/treadlight/crawl/internal/web/mediatype"
 )
@@ -178,7 +178,7 @@ func sectionsOf(pages []*page) []*section {
 }
 
 // outOf matches what leads from the page for what is missing to files of the site.
-var outOf = regexp.MustCompile(`(href|src|data-root)="([^#":][^":]*)?"`)
+var outOf = lazy.Regexp(`(href|src|data-root)="([^#":][^":]*)?"`)
 
 // ServeHTTP serves the files.
 func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -201,7 +201,7 @@ func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		w.WriteHeader(http.StatusNotFound)
 		// A browser resolves links by the path it asked for, and the page by its root.
-		_, _ = w.Write(outOf.ReplaceAll(s[missing], []byte(`$1="/$2"`))) // an error is the reader's
+		_, _ = w.Write(outOf().ReplaceAll(s[missing], []byte(`$1="/$2"`))) // an error is the reader's
 		return
 	}
 	h.Set("Content-Type", mediatype.OfExtension(path.Ext(name), "text/plain")+"; charset=utf-8")

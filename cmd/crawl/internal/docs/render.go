@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"html/template"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/dom"
 )
 
@@ -72,11 +72,11 @@ func pathOf(source string) string {
 func up(from string) string { return strings.Repeat("../", strings.Count(from, "/")) }
 
 // releases matches the versions that are tags of the repository; others, as of a commit after a release, are not.
-var releases = regexp.MustCompile(`^v\d+\.\d+\.\d+(-(alpha|beta|rc)[.\d]*)?$`)
+var releases = lazy.Regexp(`^v\d+\.\d+\.\d+(-(alpha|beta|rc)[.\d]*)?$`)
 
 // refOf is where the repository has the files of that version of the program.
 func refOf(version string) string {
-	if releases.MatchString(version) {
+	if releases().MatchString(version) {
 		return version
 	}
 	return "main"
@@ -198,11 +198,11 @@ func textOf(n *html.Node) string {
 // anchors are the IDs of headings, as GitHub makes them: links of the pages must work there too.
 type anchors map[string]bool
 
-var outOfAnchors = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+var outOfAnchors = lazy.Regexp(`[^\p{L}\p{N} _-]`)
 
 // Generate makes the ID of a heading that is written as value.
 func (a anchors) Generate(value []byte, _ ast.NodeKind) []byte {
-	id := strings.ReplaceAll(outOfAnchors.ReplaceAllString(strings.ToLower(string(value)), ""), " ", "-")
+	id := strings.ReplaceAll(outOfAnchors().ReplaceAllString(strings.ToLower(string(value)), ""), " ", "-")
 	first := id
 	for n := 1; a[id]; n++ {
 		id = first + "-" + strconv.Itoa(n)

@@ -7,9 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/store/filename"
 	"github.com/treadlight/crawl/internal/web/canonical"
-	"github.com/treadlight/crawl/internal/web/lazy"
 	"github.com/treadlight/crawl/internal/web/mediatype"
 )
 

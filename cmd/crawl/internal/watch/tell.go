@@ -117,7 +117,7 @@ func (c *comparison) count(places map[place]*seenPlace, page int64) {
 	here := make(map[place]bool)
 	for _, e := range c.edits {
 		_, words := shape(e.text)
-		brings := !e.removed && words && !withDigit.MatchString(e.text)
+		brings := !e.removed && words && !withDigit().MatchString(e.text)
 		for _, p := range e.on(page) {
 			seen := places[p]
 			switch {

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/rogpeppe/go-internal/diff"
+
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 // A changed line belongs to the template, such as a counter, a list of the latest posts or the number of a build, if
@@ -45,12 +46,12 @@ const itself = 127
 // edge is the Context of the beginning and the end of a text.
 var edge = xxhash.Sum64String("")
 
-var withDigit = regexp.MustCompile(`[\pL]*\pN[\pL\pN]*`)
+var withDigit = lazy.Regexp(`[\pL]*\pN[\pL\pN]*`)
 
 // shape returns a hash of a line without its numbers. It returns false if the line has too few words to tell it from
 // others.
 func shape(line string) (uint64, bool) {
-	line = withDigit.ReplaceAllString(line, "#")
+	line = withDigit().ReplaceAllString(line, "#")
 	words := 0
 	for word := range strings.FieldsSeq(line) {
 		if strings.IndexFunc(word, unicode.IsLetter) >= 0 {

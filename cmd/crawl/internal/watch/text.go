@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/treadlight/crawl"
-	"github.com/treadlight/crawl/internal/web/lazy"
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 const (

@@ -12,14 +12,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"github.com/treadlight/crawl/internal/lazy"
 )
 
 // indexLine matches the beginning of a line of an index: a key, a time in seconds, and a JSON object.
-var indexLine = regexp.MustCompile(`^\S+ \d{14} \{`)
+var indexLine = lazy.Regexp(`^\S+ \d{14} \{`)
 
 // IsIndexLine reports whether a line begins like one of an index.
-func IsIndexLine(line []byte) bool { return indexLine.Match(line) }
+func IsIndexLine(line []byte) bool { return indexLine().Match(line) }
 
 const revisitMime = "warc/revisit"
 
@@ -130,12 +131,10 @@ func surtHost(scheme, authority string) string {
 }
 
 // aspSession matches paths with a session of ASP.NET: a segment in parentheses.
-var aspSession = sync.OnceValue(func() []*regexp.Regexp {
-	return []*regexp.Regexp{
-		regexp.MustCompile(`^(.*/)\((?:[a-z]\([0-9a-z]{24}\))+\)/([^?]+\.aspx.*)$`),
-		regexp.MustCompile(`^(.*/)\([0-9a-z]{24}\)/([^?]+\.aspx.*)$`),
-	}
-})
+var aspSession = []func() *regexp.Regexp{
+	lazy.Regexp(`^(.*/)\((?:[a-z]\([0-9a-z]{24}\))+\)/([^?]+\.aspx.*)$`),
+	lazy.Regexp(`^(.*/)\([0-9a-z]{24}\)/([^?]+\.aspx.*)$`),
+}
 
 // surtPath transforms a path, which must begin with a slash.
 func surtPath(path string) string {
@@ -154,8 +153,8 @@ func surtPath(path string) string {
 	}
 	path = strings.ToLower(escaped("/" + strings.Join(kept, "/")))
 	if strings.Contains(path, ".aspx") {
-		for _, re := range aspSession() {
-			path = re.ReplaceAllString(path, "$1$2")
+		for _, re := range aspSession {
+			path = re().ReplaceAllString(path, "$1$2")
 		}
 	}
 	if len(path) > 1 {
@@ -165,22 +164,20 @@ func surtPath(path string) string {
 }
 
 // querySessions matches queries with session IDs, in lower case.
-var querySessions = sync.OnceValue(func() []*regexp.Regexp {
-	return []*regexp.Regexp{
-		regexp.MustCompile(`^(.*)jsessionid=[0-9a-z]{32}(?:&(.*))?$`),
-		regexp.MustCompile(`^(.*)phpsessid=[0-9a-z]{32}(?:&(.*))?$`),
-		regexp.MustCompile(`^(.*)sid=[0-9a-z]{32}(?:&(.*))?$`),
-		regexp.MustCompile(`^(.*)aspsessionid[a-z]{8}=[a-z]{24}(?:&(.*))?$`),
-		regexp.MustCompile(`^(.*)cfid=[^&]+&cftoken=[^&]+(?:&(.*))?$`),
-	}
-})
+var querySessions = []func() *regexp.Regexp{
+	lazy.Regexp(`^(.*)jsessionid=[0-9a-z]{32}(?:&(.*))?$`),
+	lazy.Regexp(`^(.*)phpsessid=[0-9a-z]{32}(?:&(.*))?$`),
+	lazy.Regexp(`^(.*)sid=[0-9a-z]{32}(?:&(.*))?$`),
+	lazy.Regexp(`^(.*)aspsessionid[a-z]{8}=[a-z]{24}(?:&(.*))?$`),
+	lazy.Regexp(`^(.*)cfid=[^&]+&cftoken=[^&]+(?:&(.*))?$`),
+}
 
 // surtQuery returns the query without session IDs, its parameters sorted by name, then by value.
 func surtQuery(query string) string {
 	query = strings.ToLower(escaped(unescaped(query)))
 	if strings.Contains(query, "id") { // the name of each of them contains it
-		for _, re := range querySessions() {
-			query = re.ReplaceAllString(query, "$1$2")
+		for _, re := range querySessions {
+			query = re().ReplaceAllString(query, "$1$2")
 		}
 	}
 	params := strings.Split(query, "&")

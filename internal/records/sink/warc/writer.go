@@ -42,7 +42,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +49,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/fetch/redact"
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
 	"github.com/treadlight/crawl/record"
@@ -109,7 +109,7 @@ type Config struct {
 	Clock clock.Clock
 }
 
-var prefixForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) })
+var prefixForm = lazy.Regexp(`^[A-Za-z0-9._-]{1,64}$`)
 
 // CheckPrefix returns an error for a prefix that names of files cannot begin with.
 func CheckPrefix(s string) error {

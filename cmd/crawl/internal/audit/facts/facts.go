@@ -10,10 +10,10 @@ import (
 	"context"
 	"fmt"
 	"hash/crc32"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/records/recordfile"
 )
 
@@ -139,10 +139,10 @@ func ParseLink(text string) (kind Kind, url, fragment string) {
 	return Kind(text[0]), url, fragment
 }
 
-var origin = regexp.MustCompile(`^https?://[^/?]*`)
+var origin = lazy.Regexp(`^https?://[^/?]*`)
 
 // Origin returns the scheme and host of a canonical URL.
-func Origin(url string) string { return origin.FindString(url) }
+func Origin(url string) string { return origin().FindString(url) }
 
 // Each reads a file of facts, one line of JSON each, and calls take with those whose line has a text. It ignores a last
 // line without a line feed, which was not committed.

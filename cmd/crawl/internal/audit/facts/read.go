@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/treadlight/crawl"
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/extract"
@@ -45,14 +45,14 @@ func New(p *crawl.Page) *Page {
 		f.Digest = digest[:min(16, len(digest))]
 	}
 	walled := func(name string) bool { return p.Header.Get(name) != "" }
-	f.Wall = p.Status/100 > 3 && (slices.ContainsFunc(walls, walled) || wallWords.Match(p.Body[:min(len(p.Body), 64<<10)]))
+	f.Wall = p.Status/100 > 3 && (slices.ContainsFunc(walls, walled) || wallWords().Match(p.Body[:min(len(p.Body), 64<<10)]))
 	return f
 }
 
 // walls and wallWords are headers, and words in bodies, of responses that keep robots out.
 var (
 	walls     = []string{"Cf-Mitigated", "X-Datadome", "X-Sucuri-Block", "X-Amzn-Waf-Action", "X-Px-Captcha"}
-	wallWords = regexp.MustCompile(`(?i)captcha|cf-challenge|challenge-platform|just a moment\.\.\.|checking your browser|are you a robot|bot detection`)
+	wallWords = lazy.Regexp(`(?i)captcha|cf-challenge|challenge-platform|just a moment\.\.\.|checking your browser|are you a robot|bot detection`)
 )
 
 // ReadRobots returns the facts of a robots.txt and its faults.
@@ -293,7 +293,7 @@ func (r *reading) related(rel, code, raw, to, where string) {
 		if to == "" || strings.Contains(raw, "#") {
 			r.note("canonical-invalid", strconv.Quote(raw))
 		}
-		if to != "" && !Absolute.MatchString(raw) {
+		if to != "" && !Absolute().MatchString(raw) {
 			r.note("canonical-relative", strconv.Quote(raw))
 		}
 		if len(r.Canonicals) < MaxTexts {
@@ -337,10 +337,10 @@ func (r *reading) jsonld(e crawl.Element) {
 }
 
 // typo matches the beginning of a mistyped URL with a scheme.
-var typo = regexp.MustCompile(`(?i)^(?:h?tt?ps?|hh?ttt?pp?s?)(?:://|:/*$|;//|//)`)
+var typo = lazy.Regexp(`(?i)^(?:h?tt?ps?|hh?ttt?pp?s?)(?:://|:/*$|;//|//)`)
 
 // Absolute matches the beginning of a reference with a scheme of the web.
-var Absolute = regexp.MustCompile(`(?i)^https?://`)
+var Absolute = lazy.Regexp(`(?i)^https?://`)
 
 // anchor adds a link that a reader can click.
 func (r *reading) anchor(e crawl.Element) {
@@ -349,7 +349,7 @@ func (r *reading) anchor(e crawl.Element) {
 	if href == "" {
 		return
 	}
-	if typo.MatchString(href) && (to == "" || !Absolute.MatchString(href)) {
+	if typo().MatchString(href) && (to == "" || !Absolute().MatchString(href)) {
 		r.note("malformed-link", href)
 	}
 	if Local(to) && !Local(r.page.URL.String()) {
@@ -388,15 +388,15 @@ func (r *reading) bare(href string) {
 }
 
 // local matches a URL of the machine of whoever follows it.
-var local = regexp.MustCompile(`^https?://(?:(?:[^/?]*\.)?localhost|127\.[\d.]+|0\.0\.0\.0|\[::1\])(?:[:/?]|$)`)
+var local = lazy.Regexp(`^https?://(?:(?:[^/?]*\.)?localhost|127\.[\d.]+|0\.0\.0\.0|\[::1\])(?:[:/?]|$)`)
 
 // Local reports whether a canonical URL leads to the machine of whoever follows it.
-func Local(to string) bool { return local.MatchString(to) }
+func Local(to string) bool { return local().MatchString(to) }
 
 var readers = sync.Pool{New: func() any { return new(neardup.Reader) }}
 
 // filler matches the text that designers use as a placeholder.
-var filler = regexp.MustCompile(`(?i)\blorem ipsum dolor sit amet\b`)
+var filler = lazy.Regexp(`(?i)\blorem ipsum dolor sit amet\b`)
 
 // aside matches elements that are no text of the page: navigation and footers.
 const aside = `self::nav or @role="navigation" or @role="contentinfo" or self::footer[not(ancestor::article)]`
@@ -410,7 +410,7 @@ func (r *reading) text() {
 		r.Words = max(0, r.Words-dom.Words(e.Text()))
 	}
 	r.Empty = strings.TrimSpace(words) == "" && !body.First("img, svg, video, audio, object, embed, iframe, canvas, script, picture").OK()
-	if filler.MatchString(words) {
+	if filler().MatchString(words) {
 		r.note("placeholder", "lorem ipsum dolor sit amet")
 	}
 	reader := readers.Get().(*neardup.Reader)

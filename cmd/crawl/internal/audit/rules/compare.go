@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/text/language"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
@@ -27,9 +27,9 @@ func translates(h *facts.HTML, url string) bool {
 
 var (
 	// home matches the URL of a home page.
-	home = regexp.MustCompile(`^\w+://[^/?]*/(?:(?:[^?]*/)?(?:index|default)\.[^/?]*)?(?:\?.*)?$`)
+	home = lazy.Regexp(`^\w+://[^/?]*/(?:(?:[^?]*/)?(?:index|default)\.[^/?]*)?(?:\?.*)?$`)
 	// notFound matches the title of a page that says that a page was not found.
-	notFound = regexp.MustCompile(`(?i)\b(?:page|file|document|site) (?:was |is |could )?(?:not|no longer) (?:be )?(?:found|available|exist)|^(?:error )?404\b|\bnot found\b.*\b404\b|\b404\b.*\bnot found\b|seite (?:wurde )?nicht gefunden|page introuvable|página no encontrada`)
+	notFound = lazy.Regexp(`(?i)\b(?:page|file|document|site) (?:was |is |could )?(?:not|no longer) (?:be )?(?:found|available|exist)|^(?:error )?404\b|\bnot found\b.*\b404\b|\b404\b.*\bnot found\b|seite (?:wurde )?nicht gefunden|page introuvable|página no encontrada`)
 )
 
 func titles(h *facts.HTML) []string       { return h.Titles }
@@ -302,7 +302,7 @@ var refusals = []int{
 
 // badCertificate matches the errors of a certificate for another name or another time. Other errors may be the fault of
 // this machine.
-var badCertificate = regexp.MustCompile(`valid for|expired|any names|IP SANs`)
+var badCertificate = lazy.Regexp(`valid for|expired|any names|IP SANs`)
 
 // unread are classes of errors after which the answer is not known as a whole.
 var unread = []string{"decode", "network", "protocol", "timeout"}
@@ -321,7 +321,7 @@ func judge(f *facts.Page) (verdict, string) {
 		return broken, "the host does not exist: " + f.Message
 	case silent && f.Class == "network" && strings.Contains(f.Message, "refused"):
 		return broken, "the connection was refused: " + f.Message
-	case f.Class == "tls" && badCertificate.MatchString(f.Message):
+	case f.Class == "tls" && badCertificate().MatchString(f.Message):
 		return broken, "its certificate is wrong: " + f.Message
 	case f.Class == "address_denied":
 		return unclear, "it leads to a private address, which is not asked without --allow-private: " + f.Message

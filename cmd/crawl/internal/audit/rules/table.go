@@ -102,7 +102,7 @@ var Table = []Rule{
 	{"canonical-misplaced", groupCanonical, "Canonical link outside of the head", Warning, "a canonical link stands in the body, where it is ignored", "move it into the head", noted("canonical-misplaced", "links")},
 	{"canonical-root", groupCanonical, "Canonical URL is the home page", Warning, "a page with another title than the home page names that as its canonical URL", "name the page itself", on(elsewhere, func(r *row) (string, bool) {
 		h := r.target.html()
-		return fmt.Sprintf("the page is %q", cmp.Or(r.html().Titles...)), h != nil && r.ref.URL == r.origin()+"/" && !home.MatchString(r.url) && cmp.Or(h.Titles...) != cmp.Or(r.html().Titles...)
+		return fmt.Sprintf("the page is %q", cmp.Or(r.html().Titles...)), h != nil && r.ref.URL == r.origin()+"/" && !home().MatchString(r.url) && cmp.Or(h.Titles...) != cmp.Or(r.html().Titles...)
 	})},
 	{"canonical-insecure", groupCanonical, "Canonical URL without encryption", Warning, "the canonical URL of an https page is http", "write https", on(elsewhere, func(r *row) (string, bool) {
 		return r.ref.URL, strings.HasPrefix(r.url, "https://") && strings.HasPrefix(r.ref.URL, "http://")
@@ -120,7 +120,7 @@ var Table = []Rule{
 		return fmt.Sprintf("it names %d others", len(r.html().Languages)), len(r.html().Languages) > 0 && !r.variants && !translates(r.html(), r.url)
 	})},
 	{"hreflang-conflict", groupLanguages, "Two pages of one language", Warning, "a page names different URLs for one code", "leave one", on(languages, hreflangConflict)},
-	{"hreflang-relative", groupLanguages, "Relative URL of a translation", Warning, "a translation is named by a relative URL, which search engines ignore", "write the whole URL", on(languages, func(r *row) (string, bool) { return strconv.Quote(r.ref.Raw), !facts.Absolute.MatchString(r.ref.Raw) })},
+	{"hreflang-relative", groupLanguages, "Relative URL of a translation", Warning, "a translation is named by a relative URL, which search engines ignore", "write the whole URL", on(languages, func(r *row) (string, bool) { return strconv.Quote(r.ref.Raw), !facts.Absolute().MatchString(r.ref.Raw) })},
 	{"lang-mismatch", groupLanguages, "Language contradicts itself", Notice, "the lang attribute of a page is another language than its own hreflang", "correct one of them", on(pages, langMismatch)},
 	{"lang-missing", groupLanguages, "No language", Notice, "the html element has no lang attribute, and screen readers guess; told once for a host if nearly all lack it", "add lang, such as lang=\"en\"", lacking(indexable, func(r *row) bool { return r.html().Lang == "" && !r.html().Empty })},
 
@@ -157,10 +157,10 @@ var Table = []Rule{
 	})},
 	{"soft-404", groupContent, "Error page with a status of 200", Warning, "a short page has a title or heading that says not found", "answer with 404", on(indexable, func(r *row) (string, bool) {
 		title, heading := cmp.Or(r.html().Titles...), cmp.Or(r.html().Headings...)
-		if !notFound.MatchString(title) {
+		if !notFound().MatchString(title) {
 			title = heading
 		}
-		return title, r.html().Words < 3*thinWords && notFound.MatchString(title)
+		return title, r.html().Words < 3*thinWords && notFound().MatchString(title)
 	})},
 	{"placeholder", groupContent, "Placeholder text", Warning, "a page has lorem ipsum", "write the text", noted("placeholder", "texts")},
 	{"duplicate-page", groupContent, "The same page twice", Warning, "another indexable page is the same byte by byte", "redirect one to the other, or name one as canonical", repeated(neardup.Exact, "the same as ")},

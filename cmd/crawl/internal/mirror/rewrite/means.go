@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/extract"
-	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // rawText has the elements whose text has no markup. The content of noscript, noframes and noembed is markup for

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
-	"github.com/treadlight/crawl/internal/web/lazy"
 )
 
 // walker walks through one document.
