@@ -27,7 +27,7 @@ func demoCommand(s cli.Streams) *cobra.Command {
 	cmd := verb("demo")
 	flags.DurationVar(cmd.Flags(), &length, "for", length, "end after that long")
 	// The demo decides itself what it crawls and as whom.
-	settings := flags.Add(cmd, func(f config.Flag) bool {
+	settings := flags.Add(cmd, false, func(f *config.Flag) bool {
 		g := flags.GroupOfSetting(f.Path)
 		return g != flags.GroupSeeds && g != flags.GroupFetch && g != flags.GroupAccess && f.Path != "state.dir"
 	})

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
@@ -40,7 +39,7 @@ func verb(name string) *cobra.Command {
 // visitFlags adds the flags about how a site is visited to a command that takes URLs and has its own flags already. Its
 // help does not list them.
 func visitFlags(cmd *cobra.Command) *flags.Settings {
-	settings := flags.Add(cmd, func(f config.Flag) bool {
+	settings := flags.Add(cmd, true, func(f *config.Flag) bool {
 		switch flags.GroupOfSetting(f.Path) {
 		case flags.GroupSeeds:
 			return f.Path != "seeds.file" && f.Path != "duplicates.find" && f.Path != "scope.resources"
@@ -50,9 +49,7 @@ func visitFlags(cmd *cobra.Command) *flags.Settings {
 		return false
 	})
 	cmd.Flags().StringVar(&settings.File, "config", "", "read settings from this YAML or JSON `file`; flags are stronger")
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		f.Hidden = f.Hidden || flags.GroupOf(f) != flags.GroupOwn || f.Name == "config"
-	})
+	cmd.Flags().Lookup("config").Hidden = true
 	cmd.Args, cmd.ValidArgsFunction = cobra.ArbitraryArgs, nil
 	return settings
 }

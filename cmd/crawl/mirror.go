@@ -37,14 +37,13 @@ func mirrorCommand(s cli.Streams) *cobra.Command {
 	r := &mirrorRun{Streams: s}
 	cmd := verb("mirror")
 	cmd.Args = cobra.ArbitraryArgs
-	settings := flags.Add(cmd, func(f config.Flag) bool {
+	settings := flags.Add(cmd, true, func(f *config.Flag) bool {
 		section, _, _ := strings.Cut(f.Path, ".")
 		return f.Path == "output.path" || !slices.Contains([]string{"fleet", "stats", "warc", "extract", "output", "state", "traces", "listen", "seeds", "sitemaps"}, section)
 	})
 	set := cmd.Flags()
-	set.VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "output" })
-	set.Lookup("output").Usage = "the copy: a new `dir`, or one that is a mirror"
-	set.Lookup("output").DefValue = ""
+	output := set.Lookup("output")
+	output.Hidden, output.Usage, output.DefValue = false, "the copy: a new `dir`, or one that is a mirror", ""
 	noParent := set.Bool("no-parent", true, "only pages below the directory of the URL; =false: of its host, or what --scope says")
 	set.BoolVar(&r.span, "span-requisites", true, "what pages are made of from other hosts too; =false: from their own alone")
 	set.StringSliceVar(&r.keep, "keep", nil, "keep only files of these media `types`, such as application/pdf or image/*; pages are read for their links")

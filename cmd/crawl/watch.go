@@ -52,12 +52,11 @@ func watchCommand(s cli.Streams) *cobra.Command {
 	r := &watchRun{Streams: s}
 	cmd := verb("watch")
 	cmd.Args, cmd.ValidArgsFunction = flags.SomeArgs("watch needs a STATE: the directory of a crawl or of a watch, or a new one and URLs"), flags.CompleteDirs
-	settings := flags.Add(cmd, func(f config.Flag) bool {
+	settings := flags.Add(cmd, true, func(f *config.Flag) bool {
 		section, _, _ := strings.Cut(f.Path, ".")
 		return !slices.Contains([]string{"fleet", "stats", "warc", "extract", "output", "state", "traces", "listen", "seeds"}, section)
 	})
 	set := cmd.Flags()
-	set.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
 	set.StringVarP(&r.output, "output", "o", "", "add changes to this `file`, as lines of JSON (default: standard output)")
 	set.BoolVar(&r.once, "once", false, "one round of what is due, for cron and timers; else rounds until interrupted")
 	set.BoolVar(&r.all, "all", false, "ask for all pages in the first round, also those not due or gone, as far as the budget goes")

@@ -28,35 +28,31 @@ type Settings struct {
 }
 
 // Add declares the flags of all settings that have one and for which keep returns true. They belong to cmd alone and
-// not to its subcommands, so that a flag without effect on a subcommand is an error there.
-func Add(cmd *cobra.Command, keep func(config.Flag) bool) *Settings {
+// not to its subcommands, so that a flag without effect on a subcommand is an error there. With hide, the help of cmd
+// does not list them; that of crawl does.
+func Add(cmd *cobra.Command, hide bool, keep func(*config.Flag) bool) *Settings {
 	flags := cmd.Flags()
 	s := &Settings{args: flags.Args}
 	flags.SortFlags = false // the table's order is by importance
-	for _, f := range config.Flags() {
+	all := config.Flags()
+	for i := range all {
+		f := &all[i] // each command has some hundred of them, and so shares them
 		if !keep(f) {
 			continue
 		}
 		pf := flags.VarPF(&flagValue{flag: f, to: s}, f.Name, f.Shorthand, f.Help)
-		pf.Hidden = f.Hidden
+		pf.Hidden = f.Hidden || hide
 		if f.Switch {
 			pf.NoOptDefVal = "true"
 		}
-		SetGroup(pf, GroupOfSetting(f.Path))
 		complete(cmd, f)
 	}
 	return s
 }
 
-// AddAll declares the flags of all settings and --config. With hide, the help of cmd does not list the former, which
-// the help of crawl lists.
+// AddAll declares the flags of all settings and --config.
 func AddAll(cmd *cobra.Command, hide bool) *Settings {
-	s := Add(cmd, func(config.Flag) bool { return true })
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, ours := f.Value.(*flagValue); ours && hide {
-			f.Hidden = true
-		}
-	})
+	s := Add(cmd, hide, func(*config.Flag) bool { return true })
 	cmd.Flags().StringVar(&s.File, "config", "", "read settings from this YAML or JSON `file`; flags are stronger")
 	return s
 }
@@ -90,7 +86,7 @@ func flagOf(set *pflag.FlagSet, arg string) *pflag.Flag {
 
 // complete has a shell complete the words of a choice, or the names of files or directories if the flag takes one;
 // otherwise nothing.
-func complete(cmd *cobra.Command, f config.Flag) {
+func complete(cmd *cobra.Command, f *config.Flag) {
 	words, directive := []string(nil), cobra.ShellCompDirectiveNoFileComp
 	switch {
 	case !f.Switch && f.Words != nil:
@@ -158,7 +154,7 @@ func Wrong(err error) error {
 // flagValue records each use of a flag as text. The configuration parses them all together, so that one error can list
 // everything that is wrong.
 type flagValue struct {
-	flag config.Flag
+	flag *config.Flag
 	to   *Settings
 }
 
@@ -242,10 +238,13 @@ func SetGroup(f *pflag.Flag, group string) {
 	f.Annotations = map[string][]string{groupKey: {group}}
 }
 
-// GroupOf returns the group that a flag was put into, or GroupOwn for the flags of a verb, which are in none.
+// GroupOf returns the group that a flag was put into, or else that of its setting, or GroupOwn for the flags of a verb.
 func GroupOf(f *pflag.Flag) string {
 	if g := f.Annotations[groupKey]; len(g) == 1 {
 		return g[0]
+	}
+	if v, setting := f.Value.(*flagValue); setting {
+		return GroupOfSetting(v.flag.Path)
 	}
 	return GroupOwn
 }
