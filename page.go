@@ -177,6 +177,10 @@ func (p *Page) about() (about maintext.About) {
 // [OutputOptions.Record] excludes links. The slice belongs to the caller.
 func (p *Page) Links() []string { return slices.Clone(p.inner.Links) }
 
+// Resources are the canonical URLs of images, scripts, styles and media, as Links are of pages; none unless
+// [ScopeOptions.Resources] is set.
+func (p *Page) Resources() []string { return slices.Clone(p.inner.Resources) }
+
 // JSONLD yields the JSON-LD blocks of an HTML page that are valid JSON, as they are written, at most 1 MiB in all.
 func (p *Page) JSONLD() iter.Seq[json.RawMessage] {
 	return func(yield func(json.RawMessage) bool) {

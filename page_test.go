@@ -54,9 +54,9 @@ func run(t *testing.T, cfg crawl.Options, seed string) *crawl.Crawler {
 func TestPage(t *testing.T) {
 	const body = `<html lang=de><head><title> A  shop </title><base href="/goods/">
 <script type="application/ld+json">{"@type":"Product"}</script><script type="application/ld+json">{broken</script></head>
-<body><h1>Cups</h1><ul><li class=item id=a><a href="cup.html">A <b>cup</b></a><li class="item"><a href=" mug.html ">A mug</a></ul></body></html>`
+<body><h1>Cups</h1><ul><li class=item id=a><a href="cup.html">A <b>cup</b></a><li class="item"><a href=" mug.html ">A mug</a></ul><img src=cup.png></body></html>`
 	cfg, url := fast(site{"/": body}, t)
-	cfg.MaxPages = 1
+	cfg.MaxPages, cfg.Scope.Resources = 1, true
 	var pages []*crawl.Page
 	c, err := crawl.New(cfg)
 	require.NoError(t, err)
@@ -73,6 +73,7 @@ func TestPage(t *testing.T) {
 	require.Equal(t, []any{200, "page", "text/html", "utf-8", 0, 1, "A shop", "de", body},
 		[]any{p.Status, p.Kind, p.ContentType, p.Charset, p.Depth, p.Attempt, p.Title(), p.Lang(), string(p.Body)})
 	require.Equal(t, []string{url + "/goods/cup.html", url + "/goods/mug.html"}, p.Links())
+	require.Equal(t, []string{url + "/goods/cup.png"}, p.Resources())
 	require.Equal(t, "Cups A cup A mug", strings.Join(strings.Fields(p.Text()), " "))
 	require.Empty(t, p.Param("n"))
 	require.Nil(t, p.Values("price"))

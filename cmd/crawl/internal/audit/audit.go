@@ -36,6 +36,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/records/sink"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/record"
@@ -80,7 +81,12 @@ const (
 
 // Run audits a site. Its error carries the exit code, also that of findings.
 func Run(ctx context.Context, cfg Config) error {
-	a := &audit{Config: cfg, began: clock.System().Now()}
+	a := &audit{Config: cfg, began: clock.System().Now(), next: "go on with it by the same command without --overwrite"}
+	for i, seed := range a.Seeds { // as the facts have them; the crawl refuses what is no URL
+		if u, err := canonical.ParseTyped(seed); err == nil {
+			a.Seeds[i] = u.String()
+		}
+	}
 	old, err := a.older() // before the directory is prepared: it may be that of the older audit
 	if err != nil {
 		return err
@@ -117,6 +123,7 @@ type audit struct {
 
 	began        time.Time
 	work         string // the directory of the facts; temporary without Dir
+	next         string // what to do if the audit is not finished
 	skip, failOn func(*rules.Finding) bool
 	known        map[string]*facts.Page // targets of links out of scope, from an older audit
 	prefix       bool                   // the scope is a prefix, so links to the same host may be out of scope
@@ -154,10 +161,10 @@ func (a *audit) prepare() (err error) {
 		if !a.Options.Output.Overwrite {
 			return cli.IOf("%s has an audit that is done: add --overwrite to replace it, and --against %s to compare with it", a.Dir, a.Dir)
 		}
-		if old := filepath.Clean(a.Against); a.Against == "" || old != filepath.Clean(a.Dir) && old != done { // else it stays until there is a new one
-			if err = errors.Join(os.RemoveAll(a.work), os.Remove(done)); err != nil {
-				return cli.Write("--output", err)
-			}
+		if old := filepath.Clean(a.Against); a.Against != "" && (old == filepath.Clean(a.Dir) || old == done) { // it stays until there is a new one
+			a.next = "the audit before is still there, and the same command begins anew"
+		} else if err = errors.Join(os.RemoveAll(a.work), os.Remove(done)); err != nil {
+			return cli.Write("--output", err)
 		}
 	}
 	if err = cmp.Or(os.MkdirAll(a.Dir, 0o777), os.MkdirAll(a.work, 0o700)); err != nil { // the umask of the user takes bits away
@@ -205,7 +212,7 @@ func (a *audit) crawl(ctx context.Context) error {
 		}
 		at = o.State.Position(factsName)
 	}
-	items, err := crawl.Items[facts.Page](filepath.Join(a.work, factsName), &at)
+	w, err := sink.Open(filepath.Join(a.work, factsName), sink.Config{Gzip: true, Existing: sink.Resume, Position: at.Bytes, Records: at.Records})
 	if err != nil {
 		err = cli.Open("the facts of the audit", err)
 		if o.State != nil {
@@ -213,7 +220,7 @@ func (a *audit) crawl(ctx context.Context) error {
 		}
 		return err
 	}
-	file := factsFile{items.(itemFile)} //nolint:forcetypeassert // as documented
+	file := factsFile{&sink.Lines{Writer: w, Of: func(any) bool { return true }}}
 	a.prefix = o.Scope.Mode == "prefix"
 	o.Sinks, o.OnPage, o.Log, o.Version = []record.Sink{file}, a.handle, job.OfProgram(a.Log), cli.Version()
 	c, err := crawl.New(o)
@@ -227,24 +234,16 @@ func (a *audit) crawl(ctx context.Context) error {
 	}
 	switch err = errors.Join(err, file.Close()); {
 	case cli.DiskFull(err) && a.Dir != "":
-		return cli.IOf("%w: free some room on its disk; %s", err, a.next())
+		return cli.IOf("%w: free some room on its disk; %s", err, a.next)
 	case err != nil:
 		return err
 	case snap.State == "interrupted" && a.Dir != "":
-		a.Log.Info("the audit was interrupted", slog.String("audit", a.Dir), slog.String("next", a.next()))
+		a.Log.Info("the audit was interrupted", slog.String("audit", a.Dir), slog.String("next", a.next))
 		return &cli.Error{Code: cli.CodeInterrupted}
 	case snap.State != "done":
 		a.interrupted, a.partial = snap.State == "interrupted", snap.Reason
 	}
 	return nil
-}
-
-// next says what to do after an audit that was not finished.
-func (a *audit) next() string {
-	if _, err := os.Stat(filepath.Join(a.Dir, jsonFile)); err == nil { // see prepare
-		return "the audit before is still there, and the same command begins anew"
-	}
-	return "go on with it by the same command without --overwrite"
 }
 
 // open returns the options of the crawl, with a state if a crawl continues.
@@ -253,7 +252,7 @@ func (a *audit) open() (crawl.Options, error) {
 	if a.Dir == "" {
 		return o, nil
 	}
-	file, seeds := filepath.Join(a.work, seedsName), strings.Join(slices.Sorted(slices.Values(a.canonicalSeeds())), "\n")
+	file, seeds := filepath.Join(a.work, seedsName), strings.Join(slices.Sorted(slices.Values(a.Seeds)), "\n")
 	state, err := crawl.OpenState(crawl.StateConfig{Dir: a.work, Version: cli.Version(), Log: a.Log})
 	if err == nil && (a.Options.Output.Overwrite || state.Done() && !state.Obtained()) {
 		o.Output.Overwrite, err = true, cmp.Or(state.Close(), fs.ErrNotExist)
@@ -274,16 +273,6 @@ func (a *audit) open() (crawl.Options, error) {
 	queued, pages := state.Left()
 	a.Log.Info("going on with the audit", slog.Int64("visited", pages), slog.Int64("queued", queued))
 	return state.Options(), nil
-}
-
-// canonicalSeeds returns the seeds in the form in which the facts have them.
-func (a *audit) canonicalSeeds() (list []string) {
-	for _, seed := range a.Seeds {
-		if u, err := canonical.ParseTyped(seed); err == nil {
-			list = append(list, u.String())
-		}
-	}
-	return list
 }
 
 // handle is the handler of the crawl.
@@ -329,17 +318,14 @@ func (a *audit) kindOf(p *crawl.Page, origin, url string, kind facts.Kind) facts
 	default:
 		p.Follow(url, crawl.WithLabel(labelOutside), crawl.WithMethod(http.MethodHead), crawl.WithoutScope())
 	}
-	if kind == facts.Resource {
-		return facts.OutsideResource
-	}
-	return facts.OutsideAnchor
+	return facts.Out
 }
 
 // outside handles the response of a link's target out of scope. It repeats a HEAD request as GET if the response may
 // differ, since many servers do not support HEAD.
 func outside(p *crawl.Page) error {
 	f := facts.New(p)
-	f.Kind, f.Referrer, f.At = facts.Outside, "", p.FetchedAt.Unix()
+	f.Kind, f.At = facts.Outside, p.FetchedAt.Unix()
 	hops, _ := strconv.Atoi(p.Meta(metaHops)) // zero without metadata
 	again := []crawl.FollowOption{crawl.WithLabel(labelOutside), crawl.WithoutScope(), crawl.WithMeta(metaHops, strconv.Itoa(hops+1))}
 	switch {
@@ -353,17 +339,11 @@ func outside(p *crawl.Page) error {
 
 // factsFile is the sink of facts. For a record that no handler saw, such as that of a URL disallowed by robots.txt, it
 // writes facts made from the record.
-type factsFile struct{ itemFile }
-
-// itemFile is what crawl.Items returns.
-type itemFile interface {
-	record.Durable
-	record.ItemSink
-}
+type factsFile struct{ *sink.Lines }
 
 // Mark returns how far the file is committed, under a name that does not change when the directory moves.
 func (w factsFile) Mark() record.Position {
-	p := w.itemFile.Mark()
+	p := w.Lines.Mark()
 	p.Path = factsName
 	return p
 }
@@ -373,7 +353,7 @@ func (w factsFile) Write(r *record.Record) error {
 	if len(r.Items) > 0 || r.Error == nil {
 		return nil
 	}
-	f := &facts.Page{URL: r.URL, Status: r.Status, Class: r.Error.Class, Message: r.Error.Message, Referrer: r.Referrer}
+	f := &facts.Page{URL: r.URL, Status: r.Status, Class: r.Error.Class, Message: r.Error.Message}
 	text, err := json.Marshal(f)
 	if err != nil {
 		return err
@@ -386,7 +366,7 @@ func (a *audit) judge(failed error) (*report.Report, error) {
 	if failed != nil {
 		return nil, failed
 	}
-	site := &rules.Site{Seeds: a.canonicalSeeds(), Partial: a.partial != "", External: a.External}
+	site := &rules.Site{Seeds: a.Seeds, Partial: a.partial != "", External: a.External}
 	// A heap may double before it is collected. For a large site that may be more than the machine can spare.
 	if limit := debug.SetMemoryLimit(-1); limit > mostMemory {
 		debug.SetMemoryLimit(mostMemory)

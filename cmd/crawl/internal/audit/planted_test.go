@@ -268,7 +268,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(p.Status)
 	case p.Type != "":
 		h.Set("Content-Type", p.Type)
-		_, _ = w.Write(make([]byte, p.Fill))
+		_, _ = io.WriteString(w, p.Raw+strings.Repeat(" ", p.Fill))
 	case p.Status != 0:
 		w.WriteHeader(p.Status)
 		_, _ = io.WriteString(w, "<title>no</title>")

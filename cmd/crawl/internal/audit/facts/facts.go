@@ -28,21 +28,20 @@ const (
 
 // Page is what is known of a URL.
 type Page struct {
-	URL      string `json:"url"`
-	Kind     string `json:"kind,omitempty"`
-	Method   string `json:"method,omitempty"` // empty means GET
-	Status   int    `json:"status,omitempty"`
-	Class    string `json:"class,omitempty"` // of the error, as in records
-	Message  string `json:"message,omitempty"`
-	Wall     bool   `json:"wall,omitempty"` // a refusal that looks like a defense against robots
-	To       string `json:"to,omitempty"`   // where it redirects to
-	Type     string `json:"type,omitempty"` // media type
-	Referrer string `json:"from,omitempty"`
-	Size     int64  `json:"size,omitempty"`
-	Millis   int64  `json:"ms,omitempty"` // from the request to the last byte, in milliseconds
-	Cut      bool   `json:"cut,omitempty"`
-	At       int64  `json:"at,omitempty"` // of Outside: when it was fetched, in seconds since 1970
-	Digest   string `json:"digest,omitempty"`
+	URL     string `json:"url"`
+	Kind    string `json:"kind,omitempty"`
+	Method  string `json:"method,omitempty"` // empty means GET
+	Status  int    `json:"status,omitempty"`
+	Class   string `json:"class,omitempty"` // of the error, as in records
+	Message string `json:"message,omitempty"`
+	Wall    bool   `json:"wall,omitempty"` // a refusal that looks like a defense against robots
+	To      string `json:"to,omitempty"`   // where it redirects to
+	Type    string `json:"type,omitempty"` // media type
+	Size    int64  `json:"size,omitempty"`
+	Millis  int64  `json:"ms,omitempty"` // from the request to the last byte, in milliseconds
+	Cut     bool   `json:"cut,omitempty"`
+	At      int64  `json:"at,omitempty"` // of Outside: when it was fetched, in seconds since 1970
+	Digest  string `json:"digest,omitempty"`
 
 	HTML *HTML `json:"html,omitempty"`
 	// Links are those of a page, or the URLs that a sitemap lists; see [Link].
@@ -111,15 +110,15 @@ func clip(s string) string {
 // Kind is how a page links to a URL.
 type Kind byte
 
-// The kinds. A capital letter means that the link leads out of scope.
+// The kinds.
 const (
-	Anchor          Kind = 'a' // a link to click, or a frame
-	Named           Kind = 'l' // named by a link element, a header and the like
-	Resource        Kind = 'r'
-	OutsideAnchor   Kind = 'A'
-	OutsideResource Kind = 'R'
-	Unchecked       Kind = 'u' // out of scope because the user excludes it
-	Translated      Kind = 't' // of a sitemap that lists other languages of the URL
+	Anchor     Kind = 'a' // a link to click, or a frame
+	Named      Kind = 'l' // named by a link element, a header and the like
+	Resource   Kind = 'r' // loaded with the page
+	Part       Kind = 'p' // a resource that may be loaded, such as an image for larger screens
+	Out        Kind = 'A' // out of scope
+	Unchecked  Kind = 'u' // out of scope because the user excludes it
+	Translated Kind = 't' // of a sitemap that lists other languages of the URL
 )
 
 // Link encodes a link as text: its kind, its URL and its fragment.

@@ -32,7 +32,7 @@ const (
 // New returns what is known of any page, without its content.
 func New(p *crawl.Page) *Page {
 	f := &Page{
-		URL: p.URL.String(), Status: p.Status, To: p.RedirectTo, Type: p.ContentType, Referrer: p.Referrer,
+		URL: p.URL.String(), Status: p.Status, To: p.RedirectTo, Type: p.ContentType,
 		Size: int64(len(p.Body)), Millis: (p.Timings.FirstByte + p.Timings.Body).Milliseconds(), Cut: p.Truncated,
 	}
 	if p.Method != http.MethodGet {
@@ -115,26 +115,29 @@ type reading struct {
 	protected, referrer  bool     // there is a policy for content, for referrers
 }
 
-// Read returns the facts of an HTML page. judge returns the kind of a link, which says whether the link leads out of
-// scope.
+// Read returns the facts of a page or a resource. judge returns the kind of a link, which says whether the link leads
+// out of scope.
 func Read(p *crawl.Page, judge func(url string, kind Kind) Kind) *Page {
-	f := New(p)
-	if f.Type != "text/html" && f.Type != "application/xhtml+xml" || p.Status != http.StatusOK || f.Class == "decode" {
-		return f
-	}
-	f.HTML = &HTML{Lang: clip(p.First("html").Attr("lang")), Found: make(map[string]Sample)}
-	r := &reading{Page: f, HTML: f.HTML, page: p, base: canonical.Restore(f.URL), secure: p.URL.Scheme == "https", judge: judge, links: make(map[string]bool)}
-	r.header()
-	for _, part := range []string{"head", "body"} {
-		for e := range p.First(part).Find("*") {
-			r.element(e, part)
+	f, others := New(p), Anchor
+	r := &reading{Page: f, page: p, base: canonical.Restore(f.URL), secure: p.URL.Scheme == "https", judge: judge, links: make(map[string]bool)}
+	if (f.Type == "text/html" || f.Type == "application/xhtml+xml") && p.Status == http.StatusOK && f.Class != "decode" {
+		f.HTML = &HTML{Lang: clip(p.First("html").Attr("lang")), Found: make(map[string]Sample)}
+		r.HTML, others = f.HTML, Named // the elements say which links are to click
+		r.header()
+		for _, part := range []string{"head", "body"} {
+			for e := range p.First(part).Find("*") {
+				r.element(e, part)
+			}
 		}
+		r.text()
+		r.finish()
 	}
-	for _, to := range p.Links() { // other links of the crawl
-		r.link(to, "", Named)
+	for _, to := range p.Resources() {
+		r.link(to, "", Part)
 	}
-	r.text()
-	r.finish()
+	for _, to := range p.Links() {
+		r.link(to, "", others)
+	}
 	return f
 }
 
@@ -228,9 +231,8 @@ func (r *reading) element(e crawl.Element, part string) {
 	case "link":
 		href := strings.TrimSpace(e.Attr("href"))
 		for rel := range strings.FieldsSeq(strings.ToLower(e.Attr("rel"))) {
-			r.related(rel, e.Attr("hreflang"), href, e.URL("href"), part)
-			if slices.Contains([]string{"stylesheet", "icon", "apple-touch-icon", "manifest", "preload", "modulepreload"}, rel) {
-				r.resource(e, "href", rel == "stylesheet")
+			if r.related(rel, e.Attr("hreflang"), href, e.URL("href"), part); rel == "stylesheet" {
+				r.load(e.URL("href"))
 			}
 		}
 	case "h1":
@@ -249,15 +251,18 @@ func (r *reading) element(e crawl.Element, part string) {
 		if media, _, _ := strings.Cut(strings.ToLower(e.Attr("type")), ";"); strings.TrimSpace(media) == "application/ld+json" {
 			r.jsonld(e)
 		}
-		r.resource(e, "src", true)
-	case "object":
-		r.resource(e, "data", true)
-	case "img", "input", "iframe", "audio", "video", "source", "embed", "track":
-		r.resource(e, "src", true)
-		r.resource(e, "poster", true)
+		r.load(e.URL("src"))
+	case "iframe":
+		r.link(e.URL("src"), "", Anchor)
+		r.load(e.URL("src"))
+	case "img", "input", "audio", "video", "source", "embed", "track", "object":
+		for _, attribute := range []string{"src", "poster", "data"} {
+			r.load(e.URL(attribute))
+		}
 		for set := []byte(e.Attr("srcset")); len(set) > 0; {
 			var ref []byte
 			ref, set = extract.NextImage(set)
+			r.link(r.resolve(string(ref)), "", Part) // of several a browser fetches one
 			r.load(r.resolve(string(ref)))
 		}
 	}
@@ -306,20 +311,10 @@ func (r *reading) related(rel, code, raw, to, where string) {
 	}
 }
 
-// resource adds a resource of the page. loaded says that a browser fetches it by itself.
-func (r *reading) resource(e crawl.Element, attribute string, loaded bool) {
-	to, kind := e.URL(attribute), Resource
-	if e.Name() == "iframe" {
-		kind = Anchor
-	}
-	if r.link(to, "", kind); loaded {
-		r.load(to)
-	}
-}
-
-// load notes a resource that a browser refuses to fetch because the page is encrypted and the resource is not.
+// load adds a resource that a browser fetches by itself. It notes one that a browser refuses to fetch because the page is
+// encrypted and the resource is not.
 func (r *reading) load(to string) {
-	if r.secure && strings.HasPrefix(to, "http://") && !Local(to) {
+	if r.link(to, "", Resource); r.secure && strings.HasPrefix(to, "http://") && !Local(to) {
 		r.note("mixed-content", to)
 	}
 }

@@ -27,7 +27,6 @@ type node struct {
 	depth    int32
 	is       verdict // see state
 	linked   bool    // by another page, with a link for readers or as a resource
-	named    bool    // by another page, in any way
 	resource bool    // of a page
 	mapped   bool    // a sitemap lists it
 	outside  bool
@@ -143,14 +142,14 @@ func (s *Site) add(f *facts.Page) {
 		if fragment != "" && kind == facts.Anchor {
 			n.places = append(n.places, place{to, unique.Make(strings.Clone(fragment))})
 		}
-		to.outside = to.outside || kind == facts.OutsideAnchor || kind == facts.OutsideResource
+		to.outside = to.outside || kind == facts.Out
 		switch {
 		case f.Kind == facts.Map:
 			to.mapped, to.variants = true, to.variants || kind == facts.Translated
 		case to != n:
 			s.Totals.Links++
-			to.resource = to.resource || kind == facts.Resource || kind == facts.OutsideResource
-			to.named, to.linked = true, to.linked || kind != facts.Named
+			to.resource = to.resource || kind == facts.Resource || kind == facts.Part
+			to.linked = to.linked || kind != facts.Named
 		}
 	}
 	f.Links = nil
@@ -177,7 +176,7 @@ func (s *Site) connect() {
 		if n.page.HTML != nil {
 			s.pages = append(s.pages, n)
 		}
-		s.refer(n)
+		n.refer()
 	}
 	s.Totals.Pages, s.medians = len(s.pages), make(map[string]int64)
 	for origin, list := range grouped(s, pages, (*row).origin) {
@@ -191,9 +190,8 @@ func (s *Site) connect() {
 	})
 }
 
-// refer records a page at the URLs to which it leads and that are not fine. The referrer of the crawl counts as a link
-// if no page in the facts has one, as to a resource that a style sheet loads.
-func (s *Site) refer(n *node) {
+// refer records a page at the URLs to which it leads and that are not fine.
+func (n *node) refer() {
 	lead := func(to *node) {
 		if to != nil && to != n && to.state()&fine == 0 {
 			to.refs.add(n)
@@ -205,10 +203,6 @@ func (s *Site) refer(n *node) {
 		}
 	}
 	lead(n.to)
-	if from := s.known[n.page.Referrer]; !n.linked && !n.named && from != nil && from.page != nil && from.page.Kind == facts.Ordinary {
-		n.linked, n.resource = true, true // all other links are in the facts
-		n.refs.add(from)
-	}
 }
 
 // depths counts the clicks from a seed to each URL. A redirect does not count.
