@@ -53,8 +53,7 @@ type entry struct {
 	depth    int32
 	kind     kind
 	state    state
-	round    int     // the last round that requested it
-	rate     float64 // changes a day, as of the last plan
+	round    int // the last round that requested it
 }
 
 // announced reports whether a source has said that the page has changed since its last visit. Many sources give the day
@@ -69,7 +68,6 @@ func (e *entry) conditional() bool {
 
 // host is a host and what is known of it.
 type host struct {
-	Prior   plan.Prior `json:"prior"`
 	Trust   plan.Trust `json:"trust"`
 	Planned int64      `json:"planned"` // when known pages had their turn last, in seconds since 1970
 	Spent   [25]int32  `json:"spent"`   // requests per hour: those of a day and of a part of one more hour
@@ -109,7 +107,7 @@ func (h *host) left(given int, now time.Time) int {
 func (w *Watch) hostOf(name string) *host {
 	h := w.hosts[name]
 	if h == nil {
-		h = &host{name: name, Prior: plan.DefaultPrior}
+		h = &host{name: name}
 		w.hosts[name] = h
 	}
 	return h
@@ -218,14 +216,14 @@ func (e *entry) value(now time.Time, all bool) (class int, value float64) {
 	case e.kind == rules:
 		return 0, plan.Days(elapsed)
 	case e.kind == source:
-		rate, _ := sourcePrior.Rate(&e.history)
+		rate := sourcePrior.Rate(&e.history)
 		interval := min(max(time.Duration(12/rate*float64(time.Hour)), time.Hour), 7*24*time.Hour) // half the time between two changes
 		if e.announced() {
 			interval = time.Hour
 		}
 		return 0, float64(elapsed) / float64(interval)
 	}
-	p := plan.Page{Rate: e.rate, Last: time.Unix(e.visited, 0), Covered: e.word != 0, Word: e.announced()}
+	p := plan.Page{Rate: plan.PagePrior.Rate(&e.history), Last: time.Unix(e.visited, 0), Covered: e.word != 0, Word: e.announced()}
 	if e.fresh > 0 {
 		p.NotBefore = time.Unix(e.fresh, 0)
 	}
@@ -269,26 +267,15 @@ func (w *Watch) due(now time.Time, all bool) (urls []string) {
 	return urls
 }
 
-// dueOf returns the URLs of a host that are due, the best first, without those that this round has requested. It
-// estimates how often pages change from all visits of the host.
+// dueOf returns the URLs of a host that are due, the best first, without those that this round has requested.
 func (w *Watch) dueOf(h *host, now time.Time, all bool) (list []candidate) {
-	var histories []*plan.History // of the pages that are there
 	at := now.Unix()
 	for _, e := range h.entries {
 		if e.visited > at || e.tried > at { // the clock was set back
 			e.visited, e.tried, e.fresh, e.word, e.told = min(e.visited, at), min(e.tried, at), 0, min(e.word, at), min(e.told, at)
 		}
-		if e.kind == page && e.state == live {
-			histories = append(histories, &e.history)
-		}
-	}
-	h.Prior = h.Prior.Fit(histories)
-	for _, e := range h.entries {
 		if e.round == w.round {
 			continue
-		}
-		if e.kind == page && e.state == live {
-			e.rate, _ = h.Prior.Rate(&e.history)
 		}
 		if class, value := e.value(now, all); value >= 1 || value > 0 && class == 2 {
 			list = append(list, candidate{e, class, value})

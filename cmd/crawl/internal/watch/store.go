@@ -111,7 +111,7 @@ const setMeta = `INSERT OR REPLACE INTO meta VALUES (?, ?)`
 func (s *store) load(url func(*entry) error, hosts map[string]*host) error {
 	s.each(`SELECT name, known FROM hosts`, func(q *sqlitedb.Stmt) error {
 		h := &host{name: q.ColumnText(0)}
-		if err := json.Unmarshal(q.ColumnBytes(1), h); err != nil || h.Prior.Variance <= 0 || h.Hour < 0 {
+		if err := json.Unmarshal(q.ColumnBytes(1), h); err != nil || h.Hour < 0 {
 			return sqlitedb.Damage(s.db.Path(), fmt.Sprintf("what is known of host %q", h.name))
 		}
 		hosts[h.name] = h

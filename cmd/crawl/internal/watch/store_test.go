@@ -58,7 +58,7 @@ func TestDamage(t *testing.T) {
 	for what, sql := range map[string]string{
 		"row 1 of urls":                 `UPDATE urls SET url = 'nonsense' WHERE id = 1`,
 		"its history is too long":       `UPDATE urls SET history = zeroblob(99) WHERE id = 1`,
-		"what is known of host":         `UPDATE hosts SET known = '{}'`,
+		"what is known of host":         `UPDATE hosts SET known = '[]'`,
 		"of another version":            `PRAGMA user_version = 7`,
 		"no such table: urls":           `DROP TABLE urls`,
 		"row 1 of held: unexpected EOF": `UPDATE texts SET text = zeroblob(0); UPDATE urls SET digest = 1, etag = NULL`,

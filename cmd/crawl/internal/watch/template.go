@@ -2,226 +2,275 @@ package watch
 
 import (
 	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 	"unicode"
 
 	"github.com/cespare/xxhash/v2"
-	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/treadlight/crawl/internal/lazy"
+	"github.com/treadlight/crawl/internal/store/sqlitedb"
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
-// A changed line belongs to the template, such as a counter, a list of the latest posts or the number of a build, if
-// most pages that have its place, or a line that differs from it in numbers alone, have changed there. It belongs to it
-// too if a page has changed there at most visits, mostly back to what it had before.
+// A changed line belongs to the template of its host, such as a counter, a list of the latest posts or the number of a
+// build, if one of its places is the template's: there, several pages have changed, and most visits have found a change.
 const (
-	manyPages   = 5       // pages that must have changed at the place
-	mostOfPages = 0.6     // share of the visited pages with the place that must have changed there, or
-	manyOfPages = 0.3     // if most of the new lines are from a stock of the host, of at least
-	leastStock  = 5       // lines
-	fewest      = 4       // visits at which one page must have changed at the place
+	manyPages   = 5       // pages that must have changed at the place; of a line without numbers visits
+	mostOfPages = 0.6     // of the visited pages with the place, more must have changed there
 	maxPlaces   = 1 << 10 // places kept per host
 	maxWeight   = 16      // pages for which the past of a place counts at most
 	maxKeys     = 1 << 16
-	deepest     = 32 // lines from the unchanged line
 	maxExamples = 100
 	maxListed   = 32 << 10 // bytes of the examples
-	leastWords  = 2        // words in a line that has a shape
 )
 
-// place is what a changed line has in common with changed lines of other pages or visits: another line, and how many
-// lines behind it the changed line is. From is negative if the changed line is before the other. The other line is one
-// that has not changed, the beginning or the end of the text, or the shape of a changed line next to this one; if From
-// is zero it is the shape of this one, and if From is itself it is this one.
+// place is what a changed line has in common with changed lines of other pages or visits.
 type place struct {
-	Context uint64 `json:"context"` // hash of the other line
-	From    int8   `json:"from"`
-	Page    int64  `json:"page,omitempty"` // zero means every page of the host
+	Line uint64 `json:"line"` // hash
+	Kind uint8  `json:"kind"`
 }
 
-const itself = 127
-
-// edge is the Context of the beginning and the end of a text.
-var edge = xxhash.Sum64String("")
+// Kinds of places, by what their line is.
+const (
+	behind  = iota // the last unchanged line before the changed line
+	before         // the first unchanged line behind it
+	numbers        // the changed line without its numbers
+	words          // the changed line, which has no numbers
+)
 
 var withDigit = lazy.Regexp(`[\pL]*\pN[\pL\pN]*`)
 
-// shape returns a hash of a line without its numbers. It returns false if the line has too few words to tell it from
-// others.
-func shape(line string) (uint64, bool) {
-	line = withDigit().ReplaceAllString(line, "#")
-	words := 0
-	for word := range strings.FieldsSeq(line) {
-		if strings.IndexFunc(word, unicode.IsLetter) >= 0 {
-			words++
-		}
+// own returns the place that a line has by what it says. It returns false for numbers alone.
+func own(line string) (place, bool) {
+	bare, kind := withDigit().ReplaceAllString(line, "#"), uint8(numbers)
+	if bare == line {
+		kind = words
 	}
-	return xxhash.Sum64String("\n" + line), words >= leastWords
+	return place{xxhash.Sum64String(bare), kind}, strings.IndexFunc(bare, unicode.IsLetter) >= 0
+}
+
+// placesIn returns the places that a text has.
+func placesIn(lines []string) map[place]bool {
+	there := make(map[place]bool)
+	for _, line := range lines {
+		if p, ok := own(line); ok {
+			there[p] = true
+		}
+		hash := xxhash.Sum64String(line)
+		there[place{hash, behind}], there[place{hash, before}] = true, true
+	}
+	return there
 }
 
 // seenPlace is a place and what visits have found there.
 type seenPlace struct {
 	place
-	Changed float32 `json:"changed"`         // visits of pages that have changed there
-	Same    float32 `json:"same"`            // other visits of pages that have the place
-	Back    float32 `json:"back,omitempty"`  // how many of Changed have brought a line of the stock: that the page had before, or without a page that others have
-	Stock   int     `json:"stock,omitempty"` // how many different lines of the stock a round has brought
-	Pages   []int64 `json:"pages"`           // the first manyPages of the pages that have changed there
-	Told    bool    `json:"told,omitempty"`  // it was reported as part of the template
-
-	changed int      // pages that have changed there in this round
-	brought []uint64 // the new lines in this round
+	Changed float32 `json:"changed"` // visits of pages that have changed there
+	Same    float32 `json:"same"`    // other visits of pages that have the place
+	// Pages are the first of the pages that have changed there. A page is there once for each visit if the line is words:
+	// words that come back to a page rotate there, while other numbers are news.
+	Pages []int64 `json:"pages"`
+	Told  bool    `json:"told,omitempty"` // it was reported as part of the template
 }
 
-// template reports whether the place belongs to the template. At its beginning and end, each page may change in words of
-// its own.
+// template reports whether the place belongs to the template.
 func (p *seenPlace) template() bool {
-	seen := p.Changed + p.Same
-	back := p.Back >= mostOfPages*p.Changed
-	switch many := len(p.Pages) >= manyPages; {
-	case p.From == itself:
-		return false
-	case p.Page != 0:
-		return back && p.Changed >= fewest && p.Changed >= mostOfPages*seen
-	case many && back && p.Stock >= leastStock:
-		return p.Changed >= manyOfPages*seen
-	default:
-		return many && p.Changed >= mostOfPages*seen && p.Context != edge
-	}
+	return len(p.Pages) >= manyPages && p.Changed > mostOfPages*(p.Changed+p.Same)
 }
 
-// on returns the places of an edit, and the same places of one page alone.
-func (e *edit) on(page int64) []place {
-	all := slices.Clone(e.places)
+// template reports whether a changed line belongs to the template, and whether that was told before. Next to a line of the
+// template a page may have lines of its own, which have changed nowhere else.
+func (e *edit) template(places map[place]*seenPlace) (its, told bool) {
+	elsewhere := true
 	for _, p := range e.places {
-		p.Page = page
-		all = append(all, p)
-	}
-	return all
-}
-
-// edit is a changed line: a removed one or a new one.
-type edit struct {
-	removed bool
-	text    string // without noise
-	places  []place
-}
-
-// comparison is a comparison of two texts of a page: their lines, the keys of these, and the edits.
-type comparison struct {
-	old, now, was, is []string
-	edits             []edit
-}
-
-// compare returns the lines by which a text differs from an earlier one. It finds no edits if the difference has no
-// meaning: another order of the lines, or what follows from the time of the visit (see noise). The edits have no places
-// if one of the texts has a single line, such as a digest or the target of a redirect: such a text has no template.
-func compare(old, now []string, oldAt, nowAt time.Time) *comparison {
-	c := &comparison{old: old, now: now, was: keys(old, now, oldAt), is: keys(now, old, nowAt)}
-	inOld, inNow := setOf(c.was), setOf(c.is)
-	before, begin := "", 0 // the last unchanged line, and the first edit after it
-	close := func(after string) {
-		if len(old) > 1 && len(now) > 1 {
-			c.locate(c.edits[begin:], before, after)
+		seen := places[p]
+		if seen != nil && p.Kind >= numbers {
+			elsewhere = len(seen.Pages) > 1
 		}
-		before, begin = after, len(c.edits)
+		if seen != nil && elsewhere && seen.template() {
+			its, told = true, told || seen.Told
+		}
 	}
-	for line := range strings.Lines(unified(c.was, c.is)) {
-		switch sign, line := line[0], strings.TrimSuffix(line[1:], "\n"); sign {
-		case '@':
-			close("")
-		case ' ':
-			close(line)
-		default:
-			if sign == '-' && !inNow[line] || sign == '+' && !inOld[line] {
-				c.edits = append(c.edits, edit{removed: sign == '-', text: line})
+	return its, told
+}
+
+// tell reports the changes that are held, without lines that belong to the template of their host. A place where most
+// pages have changed is reported once, as a change of the host with Change "template". If ctx ends, what is not told
+// yet stays held. The caller holds the lock.
+func (w *Watch) tell(ctx context.Context, since time.Time) error {
+	list, err := w.store.allHeld()
+	if err != nil {
+		return err
+	}
+	of := make(map[*host][]*held)
+	for _, one := range list {
+		if one.e = w.urls[one.URL]; one.e != nil {
+			of[one.e.host] = append(of[one.e.host], one)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.hosts)) { // also those without a change, whose places count visits
+		if ctx.Err() != nil {
+			return nil
+		}
+		h, counts := w.hosts[name], w.counts
+		if err := w.store.transact(func() { w.tellOf(ctx, h, of[h], since) }); err != nil {
+			w.counts = counts
+			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// tellOf does for one host what tell does for all.
+func (w *Watch) tellOf(ctx context.Context, h *host, list []*held, since time.Time) {
+	var places map[place]*seenPlace // nil with selectors: every line that they select is reported
+	if w.reader.selectors == "" {
+		if places = w.store.places(h); len(places)+len(list) > 0 {
+			w.store.weigh(ctx, places, h, list, since)
+		}
+	}
+	news := Change{Change: "template"}
+	for _, one := range list {
+		w.tellPage(one, w.store.compared(ctx, one), places, &news)
+	}
+	if news.Pages > 0 {
+		w.report(&news)
+	}
+	if len(places) > 0 {
+		w.store.savePlaces(h, places)
+	}
+	w.store.saveHost(h)
+}
+
+// weigh adds to places what a round since that time has found, of which list is what has changed.
+func (s *store) weigh(ctx context.Context, places map[place]*seenPlace, h *host, list []*held, since time.Time) {
+	same := make(map[place]int) // how many pages have the place, less those that have changed there
+	for _, one := range list {
+		if since.IsZero() || one.Time.Before(since) {
+			since = one.Time
+		}
+		for p := range s.compared(ctx, one).places() {
+			seen := places[p]
+			if seen == nil && len(places) >= maxKeys {
+				continue
+			}
+			if seen == nil {
+				seen = &seenPlace{place: p}
+				places[p] = seen
+			}
+			seen.Changed++
+			same[p]--
+			if len(seen.Pages) < manyPages && (p.Kind == words || !slices.Contains(seen.Pages, one.e.id)) {
+				seen.Pages = append(seen.Pages, one.e.id)
 			}
 		}
 	}
-	close("")
-	return c
-}
-
-// locate adds the places of edits that are between two unchanged lines. An empty line stands for the beginning or the
-// end of the text.
-func (c *comparison) locate(edits []edit, before, after string) {
-	of := map[bool]int{}
-	for i := range edits {
-		of[edits[i].removed]++
-	}
-	n := map[bool]int{}
-	for i := range edits {
-		e := &edits[i]
-		for _, from := range []int{-1, 0, 1} {
-			if j := i - from; j >= 0 && j < len(edits) && edits[j].removed == e.removed {
-				if hash, ok := shape(edits[j].text); ok {
-					e.places = append(e.places, place{hash, int8(from), 0})
+	for _, e := range h.entries { // pages visited more than once, with and without another text
+		if len(places) > 0 && e.kind == page && e.state == live && e.visits > 1 && e.visited >= since.Unix() {
+			for p := range placesIn(s.lines("texts", e.id)) {
+				if places[p] != nil {
+					same[p]++
 				}
 			}
 		}
-		n[e.removed]++
-		e.add(e.text, itself)
-		e.add(before, n[e.removed])
-		e.add(after, n[e.removed]-1-of[e.removed])
+	}
+	for _, p := range places {
+		p.Same += float32(max(0, same[p.place]))
 	}
 }
 
-func (e *edit) add(context string, from int) {
-	if (from == itself || from <= deepest && from >= -deepest) && !strings.Contains(context, "\x00") { // not if it has noise
-		e.places = append(e.places, place{xxhash.Sum64String(context), int8(from), 0})
+// compared compares the text of a held page before its change with its text now, unless ctx has ended. It has no edits
+// if the page is gone by now.
+func (s *store) compared(ctx context.Context, one *held) *comparison {
+	if s.err == nil {
+		s.err = ctx.Err()
 	}
+	old, now := s.lines("held", one.e.id), s.lines("texts", one.e.id)
+	if now == nil {
+		return new(comparison)
+	}
+	return compare(old, now, one.Previous, one.Time)
 }
 
-// diff returns a diff of the edits for which told is true, and how many lines it adds and removes.
-func (c *comparison) diff(told func(*edit) bool) (text string, added, removed int) {
-	shown := make(map[string]bool, len(c.edits)) // by the texts of edits
-	for i := range c.edits {
-		e := &c.edits[i]
-		is := told(e)
-		switch {
-		case !is || shown[e.text]:
-		case e.removed:
-			removed++
-		default:
-			added++
+// tellPage reports the change of one page, or adds the page to news, the change of the template.
+func (w *Watch) tellPage(one *held, c *comparison, places map[place]*seenPlace, news *Change) {
+	if w.store.err != nil {
+		return
+	}
+	template, unknown := false, false
+	isTemplate := func(e *edit) bool {
+		its, known := e.template(places)
+		template, unknown = template || its, unknown || its && !known
+		return its
+	}
+	one.Diff, one.Added, one.Removed = c.diff(func(e *edit) bool { return !isTemplate(e) })
+	if unknown {
+		if news.Pages++; news.Pages == 1 {
+			news.Time, news.Status, news.URL = one.Time, one.Status, canonical.Restore(one.e.url).Origin()+"/"
+			news.Diff, news.Added, news.Removed = c.diff(isTemplate)
 		}
-		shown[e.text] = is || shown[e.text]
-	}
-	if added+removed == 0 {
-		return "", 0, 0
-	}
-	was := make(map[string]string, len(c.old)) // by keys: a line that differs in noise alone stays as it was
-	for i, key := range c.was {
-		was[key] = c.old[i]
-	}
-	kept := func(lines, keys []string) (list []string) {
-		for i, key := range keys {
-			if is, edited := shown[key]; is || !edited {
-				list = append(list, cmp.Or(was[key], lines[i]))
-			}
+		if len(news.Examples) < maxExamples && len(strings.Join(news.Examples, ""))+len(one.URL) <= maxListed {
+			news.Examples = append(news.Examples, one.URL)
 		}
-		return list
 	}
-	text = unified(kept(c.old, c.was), kept(c.now, c.is))
-	if len(text) > maxDiff {
-		text = text[:strings.LastIndexByte(text[:maxDiff], '\n')+1] + "...\n"
+	told := one.Diff != ""
+	switch {
+	case told:
+		w.counts.Changed++
+		w.report(&one.Change)
+	case template:
+		w.counts.Template++
+		fallthrough
+	default:
+		w.counts.Unchanged++
 	}
-	return strings.ToValidUTF8(text, "\uFFFD"), added, removed
+	if !one.Previous.IsZero() {
+		one.e.learn(int64(one.Time.Sub(one.Previous)/time.Second), told, one.Ago, one.Listed, one.Word)
+		w.store.put(one.e)
+	}
+	w.store.run(`DELETE FROM held WHERE url = ?`, one.e.id)
 }
 
-// unified returns a unified diff of two texts.
-func unified(old, now []string) string {
-	joined := func(lines []string) []byte { return []byte(strings.Join(lines, "\n") + "\n") }
-	_, text, _ := strings.Cut(string(diff.Diff("", joined(old), "now", joined(now))), "+++ now\n")
-	return text
+// places returns what is known of the places of a host.
+func (s *store) places(h *host) map[place]*seenPlace {
+	var known []seenPlace
+	if text := s.meta(placesOf + h.name); text != "" && json.Unmarshal([]byte(text), &known) != nil {
+		s.err = sqlitedb.Damage(s.db.Path(), fmt.Sprintf("the places of host %q", h.name))
+	}
+	places := make(map[place]*seenPlace, len(known))
+	for _, p := range known {
+		places[p.place] = &p
+	}
+	return places
 }
 
-func setOf(lines []string) map[string]bool {
-	set := make(map[string]bool, len(lines))
-	for _, line := range lines {
-		set[line] = true
+// placesOf and the name of a host are the key of its places in the table meta.
+const placesOf = "places "
+
+// savePlaces keeps the most important places of a host for later rounds.
+func (s *store) savePlaces(h *host, places map[place]*seenPlace) {
+	list := make([]*seenPlace, 0, len(places))
+	for _, p := range places {
+		p.Told = p.Told && p.Changed > p.Same || p.template()
+		if weight := p.Changed + p.Same; weight > maxWeight {
+			p.Changed, p.Same = p.Changed/weight*maxWeight, p.Same/weight*maxWeight
+		}
+		if p.Changed >= 1 {
+			list = append(list, p)
+		}
 	}
-	return set
+	slices.SortFunc(list, func(a, b *seenPlace) int {
+		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(a.Same, b.Same), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Kind, b.Kind))
+	})
+	s.runJSON(setMeta, list[:min(len(list), maxPlaces)], placesOf+h.name)
 }

@@ -22,37 +22,35 @@ func TestRate(t *testing.T) {
 		for i := range tc.visits {
 			h.Observe(2*day, i < tc.changed, 0)
 		}
-		rate, _ := flat.Rate(&h)
+		rate := flat.Rate(&h)
 		require.InEpsilon(t, -math.Log(1-float64(tc.changed)/float64(tc.visits))/2, rate, 0.01, "%v", tc)
 	}
 	var h History
 	h.Observe(day/2, true, 0)
 	h.Observe(3*day, true, 0)
 	h.Observe(day, false, 0)
-	rate, _ := flat.Rate(&h)
+	rate := flat.Rate(&h)
 	require.InDelta(t, 1, 0.5/math.Expm1(0.5*rate)+3/math.Expm1(3*rate), 1e-3)
 
 	h = History{}
 	for range 4 {
 		h.Observe(day, true, 6*time.Hour) // it changed that long ago
 	}
-	rate, variance := flat.Rate(&h)
+	rate = flat.Rate(&h)
 	require.InEpsilon(t, 4, rate, 0.01, "four changes in one day without one")
-	require.InEpsilon(t, 0.25, variance, 0.01)
 }
 
 // Extreme histories give rates within the bounds, and the prior decides where visits say nothing.
 func TestRateOfLittle(t *testing.T) {
-	rate, variance := DefaultPrior.Rate(&History{})
+	rate := PagePrior.Rate(&History{})
 	require.InEpsilon(t, 1.0/40, rate, 1e-4)
-	require.InEpsilon(t, 4, variance, 1e-4)
 	var always, never History
 	for range 30 {
 		always.Observe(day, true, 0)
 		never.Observe(day, false, 0)
 	}
-	fast, _ := DefaultPrior.Rate(&always)
-	slow, _ := DefaultPrior.Rate(&never)
+	fast := PagePrior.Rate(&always)
+	slow := PagePrior.Rate(&never)
 	require.Greater(t, fast, 2.0)
 	require.Less(t, fast, 20.0)
 	require.Less(t, slow, 1.0/40)
@@ -74,7 +72,7 @@ func TestRateOfMuch(t *testing.T) {
 			for range 150 {
 				visit(&h, truth)
 			}
-			rate, _ := DefaultPrior.Rate(&h)
+			rate := PagePrior.Rate(&h)
 			sum += math.Log(rate)
 		}
 		require.InEpsilon(t, truth, math.Exp(sum/200), 0.2)
@@ -86,28 +84,8 @@ func TestRateOfMuch(t *testing.T) {
 	for range 200 {
 		visit(&h, 0.05)
 	}
-	rate, _ := DefaultPrior.Rate(&h)
+	rate := PagePrior.Rate(&h)
 	require.Less(t, rate, 0.3)
-}
-
-// The fitted prior is near the one from which the rates of the pages are drawn.
-func TestFit(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(5, 5))
-	var pages []*History
-	for range 3000 {
-		rate, h := math.Exp(-1+1.2*rnd.NormFloat64()), &History{}
-		for range 30 {
-			h.Observe(day, rnd.Float64() < -math.Expm1(-rate), 0)
-		}
-		pages = append(pages, h)
-	}
-	p := DefaultPrior
-	for range 10 {
-		p = p.Fit(pages)
-	}
-	require.InDelta(t, -1, p.Mean, 0.2)
-	require.InDelta(t, 1.2, math.Sqrt(p.Variance), 0.2)
-	require.Equal(t, DefaultPrior.Mean, DefaultPrior.Fit(nil).Mean)
 }
 
 // The price uses up the budget, and no page would gain more by a visit than another page loses by it. If each time the
@@ -206,13 +184,11 @@ func FuzzPlan(f *testing.F) {
 			h.Observe(time.Minute<<(b>>3), b&1 == 1, time.Duration(b&2)*time.Hour)
 			trust.Observe(b&4 == 4, b&1 == 1)
 		}
-		rate, variance := DefaultPrior.Rate(&h)
-		require.True(t, rate >= minRate*0.99 && rate <= maxRate*1.01 && variance > 0 && !math.IsNaN(variance), "%v ± %v", rate, variance)
+		rate := PagePrior.Rate(&h)
+		require.True(t, rate >= minRate*0.99 && rate <= maxRate*1.01, "%v", rate)
 		require.Less(t, h.Events(), maxEvents+1.0)
 		page := Page{Rate: rate, Last: epoch, Covered: true, Word: len(visits)%2 == 1}
 		value := page.Value(&trust, epoch.Add(time.Duration(len(visits))*time.Hour))
 		require.True(t, value >= 0 && !math.IsInf(value, 0), "%v", value)
-		fitted := DefaultPrior.Fit([]*History{&h, &h})
-		require.True(t, fitted.Variance >= minVariance && !math.IsNaN(fitted.Mean))
 	})
 }

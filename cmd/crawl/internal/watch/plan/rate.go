@@ -6,8 +6,8 @@
 // Changes are modeled as a Poisson process whose rate is estimated from visits. A visit shows whether the page has
 // changed since the visit before, but not how often. So the estimate is that of Cho and Garcia-Molina for incomplete
 // observation ("Estimating frequency of change", 2003), in its maximum-likelihood form, because the intervals are
-// irregular. A [History] has what the estimate needs, in a fixed number of bytes. A page with little history is assumed
-// to be like the other pages of its host: their rates follow a log-normal [Prior], which is fitted to them.
+// irregular. A [History] has what the estimate needs, in a fixed number of bytes. For pages with little history there is
+// a log-normal [Prior] of rates. Fitting it to the pages of a host made no page fresher in simulations.
 //
 // # When to visit
 //
@@ -98,12 +98,11 @@ func (h *History) Events() float64 {
 // Days converts a duration to days.
 func Days(d time.Duration) float64 { return d.Hours() / 24 }
 
-// Prior is the distribution of the rates of a host's pages: the logarithms of the rates are normal. Rates are in
-// changes per day.
+// Prior is a distribution of rates whose logarithms are normal. Rates are in changes per day.
 type Prior struct{ Mean, Variance float64 }
 
-// DefaultPrior is the prior of an unknown host. With it half of the pages change within a month.
-var DefaultPrior = Prior{Mean: math.Log(1.0 / 40), Variance: 4}
+// PagePrior is the prior of pages. With it half of them change within a month.
+var PagePrior = Prior{Mean: math.Log(1.0 / 40), Variance: 4}
 
 // The bounds of rates, in changes per day.
 const (
@@ -111,65 +110,29 @@ const (
 	maxRate = 1e4
 )
 
-// Rate returns the most likely rate of a page, and the variance of the logarithm of that rate.
-func (p Prior) Rate(h *History) (rate, variance float64) {
+// Rate returns the most likely rate of a page.
+func (p Prior) Rate(h *History) float64 {
 	low, high := math.Log(minRate), math.Log(maxRate)
-	info := 0.0
 	for high-low > 1e-4 {
 		x := (low + high) / 2
-		var score float64
-		if score, info = p.score(h, x); score > 0 {
+		if p.score(h, x) > 0 {
 			low = x
 		} else {
 			high = x
 		}
 	}
-	return math.Exp((low + high) / 2), 1 / info
+	return math.Exp((low + high) / 2)
 }
 
-// score returns the derivative of the logarithm of the likelihood by x, the logarithm of the rate, and the negative
-// second derivative.
-func (p Prior) score(h *History, x float64) (score, info float64) {
+// score returns the derivative of the logarithm of the likelihood by x, the logarithm of the rate.
+func (p Prior) score(h *History, x float64) float64 {
 	rate := math.Exp(x)
-	score = h.Dated - rate*h.Clean - (x-p.Mean)/p.Variance
-	info = rate*h.Clean + 1/p.Variance
+	score := h.Dated - rate*h.Clean - (x-p.Mean)/p.Variance
 	for i, n := range h.Changed {
-		if n == 0 {
-			continue
+		if n > 0 {
+			u := rate * float64(h.Days[i]/n)
+			score += float64(n) * u / math.Expm1(min(u, 500)) // beyond that its share is zero
 		}
-		u := rate * float64(h.Days[i]/n)
-		if u > 500 { // its share is zero
-			continue
-		}
-		e := math.Expm1(u)
-		part := float64(n) * u / e
-		score += part
-		info += part * (u*(e+1)/e - 1)
 	}
-	return score, info
-}
-
-// minVariance keeps the prior of a host with equal pages from assuming that the next page must be equal too.
-const minVariance = 0.25
-
-// Fit returns a prior fitted to pages, starting at p, by two steps of expectation and maximization. Of many pages it
-// uses a sample of one or two thousand.
-func (p Prior) Fit(pages []*History) Prior {
-	stride := max(1, len(pages)/1000)
-	for range 2 {
-		// The default counts as five pages, because a few pages do not say much.
-		n, sum, squares := 5.0, 5*DefaultPrior.Mean, 5*(DefaultPrior.Variance+DefaultPrior.Mean*DefaultPrior.Mean)
-		for i := 0; i < len(pages); i += stride {
-			h := pages[i]
-			if h.Clean == 0 && h.Events() == 0 {
-				continue
-			}
-			rate, variance := p.Rate(h)
-			x := math.Log(rate)
-			n, sum, squares = n+1, sum+x, squares+x*x+variance
-		}
-		mean := sum / n
-		p = Prior{Mean: mean, Variance: max(minVariance, squares/n-mean*mean)}
-	}
-	return p
+	return score
 }

@@ -132,14 +132,13 @@ func (w *world) freshness(v visitor, tc *simulation) float64 {
 type planned struct {
 	pages   []Page
 	history []*History
-	prior   Prior
 	trust   Trust
 	known   bool // it knows the true rates
-	fitted  time.Time
+	planned time.Time
 }
 
 func newPlanned(n int, rates []float64) *planned {
-	p := &planned{pages: make([]Page, n), prior: DefaultPrior, known: rates != nil}
+	p := &planned{pages: make([]Page, n), known: rates != nil}
 	for i := range n {
 		p.pages[i].Last = epoch
 		p.history = append(p.history, &History{})
@@ -151,11 +150,10 @@ func newPlanned(n int, rates []float64) *planned {
 }
 
 func (p *planned) choose(now time.Time, n int) []int {
-	if now.Sub(p.fitted) >= 24*time.Hour && !p.known {
-		p.fitted = now
-		p.prior = p.prior.Fit(p.history)
+	if now.Sub(p.planned) >= 24*time.Hour && !p.known {
+		p.planned = now
 		for i := range p.pages {
-			p.pages[i].Rate, _ = p.prior.Rate(p.history[i])
+			p.pages[i].Rate = PagePrior.Rate(p.history[i])
 		}
 	}
 	return choose(len(p.pages), n, func(i int) float64 { return p.pages[i].Value(&p.trust, now) })
