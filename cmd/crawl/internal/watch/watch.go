@@ -275,9 +275,9 @@ func (w *Watch) reread() error {
 		for _, e := range w.urls {
 			if e.kind == page && e.state == live {
 				e.state = quiet
+				w.store.put(e)
 			}
 		}
-		w.store.run(`UPDATE urls SET state = ? WHERE kind = ? AND state = ?`, int64(quiet), int64(page), int64(live))
 		w.store.run(setMeta, "reader", now)
 	})
 }
