@@ -277,6 +277,30 @@ func TestTemplate(t *testing.T) {
 	w.end()
 }
 
+// What has changed on one page alone is reported, also right next to a line of the template.
+func TestBesideTheTemplate(t *testing.T) {
+	s := newSite(t, map[string]answer{})
+	set := func(version, ofThird string) {
+		var links []string
+		for i := range 12 {
+			links = append(links, fmt.Sprintf("/%d", i))
+			own := "A word of " + names[i]
+			if i == 3 {
+				own = ofThird
+			}
+			s.set(links[i], text("Text of "+names[i]+"</p><p>"+own+"</p><p>"+version+" built this site</p><p>Imprint and contact"))
+		}
+		s.set("/", text("Home", links...))
+	}
+	set("Ann", "A word of all")
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
+	defer w.end()
+	w.round(0)
+	set("Bob", "Another word")
+	_, told := w.round(time.Hour)
+	require.Equal(t, []string{"changed /3 -A word of all +Another word", "template / -Ann built this site +Bob built this site"}, told)
+}
+
 // Documents that all change have no template in common if each changes in its own way: at its beginning, at its end, or as
 // a whole.
 func TestDocumentsHaveNoTemplate(t *testing.T) {
