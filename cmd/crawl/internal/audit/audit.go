@@ -82,6 +82,7 @@ const (
 // Run audits a site. Its error carries the exit code, also that of findings.
 func Run(ctx context.Context, cfg Config) error {
 	a := &audit{Config: cfg, began: clock.System().Now(), next: "go on with it by the same command without --overwrite"}
+	a.Seeds = slices.Clone(a.Seeds)
 	for i, seed := range a.Seeds { // as the facts have them; the crawl refuses what is no URL
 		if u, err := canonical.ParseTyped(seed); err == nil {
 			a.Seeds[i] = u.String()
