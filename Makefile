@@ -34,7 +34,7 @@ FILES    := /usr/lib/apache2/modules/mod_qos.so /usr/lib/apache2/modules/mod_eva
             /usr/lib/*/varnish/vmods/libvmod_vsthrottle.so /usr/lib/python3/dist-packages/flask_limiter \
             /usr/lib/python3/dist-packages/waitress /usr/share/doc/libboost-doc
 # Tests that take a sample under the race detector, and where they are; see internal/lab/racetest.
-WHOLE    := TestRealisticLimiters TestThresholds TestRandomHosts TestSameSeedSameResult TestOracleReachesCapacity TestCommonLimitIsFoundAndPacedAsOne TestLimitsOfTheirOwnAreNotMerged TestBounds TestBoundOnConnectionsIsFoundInARace TestFreshness TestRandomWorlds TestSlowHostsBesideHealthyOnes TestRetestsAreNoWayRoundALimit TestURLsThatAlwaysFail TestHostilePages TestPatternsThatWouldTakeLong
+WHOLE    := TestRealisticLimiters TestThresholds TestRandomHosts TestSameSeedSameResult TestOracleReachesCapacity TestCommonLimitIsFoundAndPacedAsOne TestLimitsOfTheirOwnAreNotMerged TestBounds TestBoundOnConnectionsIsFoundInARace TestFreshness TestRandomWorlds TestSlowHostsBesideHealthyOnes TestRetestsAreNoWayRoundALimit TestURLsThatAlwaysFail TestHostilePages TestEvilPages TestPatternsThatWouldTakeLong
 WHOLE_IN := ./internal/integration ./internal/ratelimit ./internal/lab/simulate ./internal/web/sitemap ./internal/web/readable ./internal/web/fields ./internal/pipeline ./cmd/crawl/internal/watch/plan
 space    := $(subst ,, )
 

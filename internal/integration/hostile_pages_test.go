@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/assembly"
+	"github.com/treadlight/crawl/internal/lab/racetest"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -159,6 +160,9 @@ func evilCrawl() assembly.Config {
 // costs more than a page may, and those that are not read to the end say so.
 func TestEvilPages(t *testing.T) {
 	for _, trees := range []bool{false, true} {
+		if trees && racetest.Sample(t) {
+			break
+		}
 		t.Run(fmt.Sprintf("trees %v", trees), func(t *testing.T) {
 			server := httptest.NewServer(evilSite())
 			defer server.Close()
