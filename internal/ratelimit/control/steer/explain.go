@@ -16,6 +16,8 @@ func (s *Steer) Explain(now clock.Instant) string {
 	switch {
 	case s.mode == Wait:
 		return s.explainWait(now)
+	case s.hint.binds(now, s.rate) && now >= s.hint.reset:
+		return control.PerSecond(s.hint.mean()) + ": the average of the quota that the host told, until it tells what is left after the reset"
 	case s.hint.binds(now, s.rate):
 		return fmt.Sprintf("the host says that %.0f more requests may come within %v",
 			max(math.Floor(s.hint.left), 0), control.Rounded(s.hint.reset.Sub(now)))

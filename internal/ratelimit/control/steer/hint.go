@@ -1,6 +1,7 @@
 package steer
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 //
 // A window that slides shows in that the quota is not whole at the reset that was told, or that what is left does not
 // fall. It is paced at its limit divided by its length, and somewhat faster or slower by how much is left all the time.
+// So after a reset requests go no faster than the average until a response tells whether the quota is whole.
 type hint struct {
 	// left is how many requests may still be sent, by the latest response and what was sent since; meaningless after
 	// reset.
@@ -36,16 +38,18 @@ type hint struct {
 	average float64       // limit over window length in requests per second, less ToldMargin; zero if no length is told
 	most    float64       // the same, or what is left over the time to the reset if that is more
 	steady  bool          // what is left lasts until the reset at the average rate
-	// until is when average, most and steady end if no further response tells a quota.
-	until clock.Instant
+	ends    bool          // the window is known to end: the quota was whole at a reset after much had been taken
 }
 
 const (
 	// rounding is more than rounding to whole seconds and the time of a response can change a reset by.
 	rounding = 2 * time.Second
 	// slides is how many missed resets show that a window slides: one that ends may look like it where responses
-	// overtake each other. Two are enough if less than half is left at the reset that was missed second.
+	// overtake each other, or where its reset is told too early. See renewed for when fewer are enough.
 	slides = 3
+	// givenBack is how many requests a window that slides gives back before it is asked for the first time after a reset:
+	// that one, one that may be in flight, and one that is left.
+	givenBack = 3
 	// fewTold is how many responses show that what is left does not fall.
 	fewTold = 6
 	// leastMore is the least factor of the pace: a window that is counted in whole seconds is up to one second longer
@@ -55,10 +59,9 @@ const (
 	mostMore = 100
 )
 
-// active reports whether a quota that the host told sets the pace at now. A nil hint never does.
-func (q *hint) active(now clock.Instant) bool {
-	return q != nil && (now < q.reset || q.average > 0 && now < q.until)
-}
+// active reports whether a quota that the host told sets the pace at now: until a window after its reset. A nil hint
+// never does.
+func (q *hint) active(now clock.Instant) bool { return q != nil && now < q.reset.Add(rounding+q.length()) }
 
 // send counts a request that is sent.
 func (q *hint) send() {
@@ -71,15 +74,21 @@ func (q *hint) send() {
 // Requests in flight may be missing from what the host counted, so they are taken off what is left.
 func (q *hint) observe(x *Sample) {
 	told, now := &x.Quota, x.At
-	if q == nil || told.IsZero() || told.Reset <= 0 || x.SentAt < q.askedAt {
+	if q == nil || told.IsZero() || x.SentAt < q.askedAt {
 		return // it tells no quota, or it was overtaken by a response to a later request
 	}
-	q.observeAverage(x)
 	reset, flying := now.Add(told.Reset), int64(x.InFlight)
+	if told.Reset <= 0 {
+		if told.Limit == q.limit { // it may be a bucket that is full
+			q.said = told.Remaining
+		}
+		return
+	}
+	q.observeAverage(x)
 	turned := x.SentAt >= q.due || now >= q.reset.Add(-rounding) && reset > q.reset.Add(rounding)
 	switch {
 	case told.Limit != q.limit: // a host may tell two quotas in turn
-		q.pace, q.missed, q.longest, q.due, q.answers, q.top = 0, 0, 0, 0, 0, told.Remaining
+		q.pace, q.missed, q.longest, q.due, q.answers, q.top, q.ends = 0, 0, 0, 0, 0, told.Remaining, false
 	case turned || q.pace == 0 && told.Remaining > q.said+flying:
 		q.renewed(x, turned) // a new window, or more is left than responses in another order explain
 		q.due = 0
@@ -115,21 +124,21 @@ func (q *hint) observeAverage(x *Sample) {
 	q.average = float64(told.Limit) / told.Window.Seconds()
 	q.most = max(q.average, left/lasts)
 	q.steady = left <= q.average*(lasts+1) && left+1 >= q.average*(lasts-1)
-	q.until = x.At.Add(rounding + 2*told.Window)
 	q.average, q.most = (1-x.ToldMargin)*q.average, max((1-x.ToldMargin)*q.average, q.most)
 }
 
 // renewed takes in the first response of what should be a new window, by its reset (turned) or because more is left. If
-// the quota is not whole time and again, the window slides: it gives back one by one what it took. A quota that is
-// whole speaks for a window that ends, but only if much had been taken.
+// the quota is not whole time and again, the window slides: it gives back one by one what it took. If less than half is
+// left, two resets show it, or one if the next is half a window away at least: that of a window that has not ended yet
+// would be soon. A quota that is whole speaks for a window that ends, but only if much had been taken.
 func (q *hint) renewed(x *Sample, turned bool) {
-	whole := x.Quota.Limit - int64(x.InFlight)
+	whole, much := x.Quota.Limit-int64(x.InFlight), 2*int64(q.answers) >= x.Quota.Limit
 	switch q.missed = min(q.missed+1, slides); {
 	case q.refills(q.said):
 		q.slide(x)
-	case x.Quota.Remaining >= whole-whole/10 && (q.pace == 0 || 2*int64(q.answers) >= x.Quota.Limit):
-		q.pace, q.missed = 0, 0
-	case q.missed == slides, q.missed == slides-1 && turned && x.Quota.Remaining < whole/2:
+	case x.Quota.Remaining >= whole-whole/10 && (q.pace == 0 || much):
+		q.pace, q.missed, q.ends = 0, 0, q.ends || much
+	case q.missed == slides, turned && x.Quota.Remaining < whole/2 && (q.missed == slides-1 || 2*x.Quota.Reset >= q.longest):
 		q.slide(x)
 	}
 	q.answers, q.top = 0, x.Quota.Remaining
@@ -151,7 +160,7 @@ func (q *hint) slide(x *Sample) {
 	if q.pace == 0 {
 		q.more, q.moreAt, q.least = 1, x.At, math.MaxFloat64
 	}
-	q.pace = (1 - x.ToldMargin) * float64(x.Quota.Limit) / w.Seconds()
+	q.pace, q.ends = (1-x.ToldMargin)*float64(x.Quota.Limit)/w.Seconds(), false
 }
 
 // spare returns how many requests of a sliding window are left unused; with fewer left the pace falls in proportion.
@@ -189,15 +198,27 @@ func (q *hint) estimate(now clock.Instant) (e Estimate) {
 		if e.Rate = q.average; q.left < 1+q.kept() {
 			e.NotBefore = q.reset
 		}
-	case now >= q.reset:
+	case now >= q.reset && 2*q.said > q.limit: // much was left at the latest response
+	case now >= q.reset: // the next one tells whether the quota is whole
+		e.Rate, e.NotBefore = lower(e.Rate, q.mean()), q.turn()
 	case q.pace > 0:
-		e.Rate = lower(e.Rate, q.pace*q.more*min(max(q.left, .5)/q.spare(), 1))
+		e.Rate = lower(e.Rate, q.mean()*min(max(q.left, .5)/q.spare(), 1))
 	case q.left < 1+q.kept():
-		e.NotBefore = q.reset
+		e.NotBefore = q.turn()
 	default: // the last of the requests left goes out before the reset
 		e.Rate = lower(e.Rate, (q.left+1-q.kept())/max(q.reset.Sub(now).Seconds(), .001))
 	}
 	return e
+}
+
+// turn returns when the first request is sent after the reset. If little is left then of a window that slides, its
+// response would tell that nothing is left until the next reset, which is obeyed. So while it is not known whether the
+// window ends, that request waits until a few would have been given back.
+func (q *hint) turn() clock.Instant {
+	if q.ends || q.pace > 0 {
+		return q.reset
+	}
+	return q.reset.Add(givenBack * q.length() / time.Duration(max(q.limit, 1)))
 }
 
 // kept returns how many requests of a window that ends are left unused. Whoever uses the last one is told to wait for
@@ -209,14 +230,14 @@ func (q *hint) kept() float64 {
 	return 0
 }
 
-// mean returns the average rate of the quota, or if no length of its window is told, an estimate of it that may be too
-// high.
+// mean returns the average rate of the quota. Without the length of its window it is an estimate, which may be too high
+// while the window is not known to slide.
 func (q *hint) mean() float64 {
-	if q.average > 0 {
-		return q.average
-	}
-	return float64(q.limit) / max(q.longest.Seconds(), .001)
+	return cmp.Or(max(q.average, q.pace*q.more), float64(q.limit)/max(q.longest.Seconds(), .001))
 }
+
+// length returns how long the whole quota lasts at its average rate. It is zero if no limit is told.
+func (q *hint) length() time.Duration { return seconds(float64(q.limit) / max(q.mean(), 1e-6)) }
 
 // lower returns the lower of two rates, where zero means no bound.
 func lower(a, b float64) float64 {

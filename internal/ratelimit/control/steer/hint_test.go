@@ -31,8 +31,8 @@ func TestQuotaIsSpreadEvenly(t *testing.T) {
 		{"the last but one goes before the reset", 10, 10 * time.Second, 1, 1, 0},
 		{"what is in flight may not be counted", 20, 10 * time.Second, 11, 1, 0},
 		{"far more than the plan asks for", 1e6, 10 * time.Second, 1, 50, 0},
-		{"nothing left", 0, 10 * time.Second, 1, 50, 10 * time.Second},
-		{"nothing left but for what is in flight", 3, 10 * time.Second, 5, 50, 10 * time.Second},
+		{"nothing left", 0, 10 * time.Second, 1, 50, 10300 * time.Millisecond},
+		{"nothing left but for what is in flight", 3, 10 * time.Second, 5, 50, 10300 * time.Millisecond},
 	} {
 		var q hint
 		q.told(0, tc.remaining, tc.reset, tc.inFlight)
@@ -40,16 +40,27 @@ func TestQuotaIsSpreadEvenly(t *testing.T) {
 		e := q.estimate(0)
 		require.InDelta(t, tc.rate, lower(50, e.Rate), 1e-9, tc.name)
 		require.Equal(t, clock.Instant(tc.notBefore), e.NotBefore, tc.name)
-		require.Zero(t, q.estimate(clock.Instant(tc.reset)), "%s: over", tc.name)
+		later := Estimate{Rate: 10, NotBefore: clock.Instant(10300 * time.Millisecond), Confidence: 1, Cause: control.CauseQuota}
+		if tc.remaining > 50 {
+			later.Rate, later.NotBefore = 0, 0
+		}
+		require.Equal(t, later, q.estimate(q.reset), "%s: the average, once three requests would have been given back", tc.name)
+		require.Zero(t, q.estimate(q.reset.Add(tc.reset+rounding)), "%s: a window later", tc.name)
 	}
 }
 
-// A response that tells no quota, or one that is over, changes nothing.
+// A response that tells no quota, or one that is over, changes nothing. But of a quota that was told before it tells what
+// is left: a bucket that is full does not bind.
 func TestNoQuota(t *testing.T) {
 	var q hint
 	q.told(0, 5, 0, 1)
 	q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{}})
 	require.Equal(t, hint{}, q)
+	q.told(0, 50, 10*time.Second, 1)
+	q.told(0, 1, 0, 1)
+	require.InDelta(t, 10, q.estimate(q.reset).Rate, 1e-9)
+	q.told(0, 99, 0, 1)
+	require.Zero(t, q.estimate(q.reset).Rate)
 }
 
 // Resets are rounded up to whole seconds: the first one that is told of a window is kept. A new window shows in that
@@ -99,20 +110,25 @@ func TestSlidingQuota(t *testing.T) {
 	require.Zero(t, q.pace, "whole at the reset: it does not slide")
 }
 
-// A quota whose reset is when its oldest request leaves the window is not whole then: it slides, after two resets with
-// little left, else after three. The longest reset that was told is the window.
+// A quota that is not whole at its reset slides: at once if little is left and the next reset is a window away, since a
+// reset that was told too early is followed by another soon. Else two resets with little left show it, or three. The
+// longest reset that was told is the window.
 func TestQuotaResetOfOneRequest(t *testing.T) {
 	const limit, window = 100, 10 * time.Second
-	for left, misses := range map[int64]int{5: slides - 1, 60: slides} {
+	for _, tc := range []struct {
+		left   int64
+		next   time.Duration
+		misses int
+	}{{5, window, 1}, {5, time.Second, slides - 1}, {60, window, slides}, {60, time.Second, slides}} {
 		var q hint
 		q.told(0, limit-1, window, 1)
 		now := q.reset
-		for range misses {
-			require.Zero(t, q.pace)
-			q.told(now, left, time.Second, 1)
+		for range tc.misses {
+			require.Zero(t, q.pace, "%+v", tc)
+			q.told(now, tc.left, tc.next, 1)
 			now = q.reset
 		}
-		require.InDelta(t, (1-DefaultTuning.ToldMargin)*limit/window.Seconds(), q.pace, 1e-9)
+		require.InDelta(t, (1-DefaultTuning.ToldMargin)*limit/window.Seconds(), q.pace, 1e-9, "%+v", tc)
 	}
 }
 
@@ -120,14 +136,11 @@ func TestQuotaResetOfOneRequest(t *testing.T) {
 func TestQuotaTurnsEarly(t *testing.T) {
 	var q hint
 	q.told(0, 99, time.Minute, 1)
-	for minute := range clock.Instant(2) {
-		from := minute * clock.Instant(time.Minute)
-		q.told(from+clock.Instant(59500*time.Millisecond), 1, time.Second, 1)
-		q.told(from+clock.Instant(59990*time.Millisecond), 1, time.Minute, 1)
-	}
+	q.told(clock.Instant(59500*time.Millisecond), 1, time.Second, 1)
+	q.told(clock.Instant(59990*time.Millisecond), 1, time.Minute, 1)
 	require.InDelta(t, (1-DefaultTuning.ToldMargin)*100/60, q.pace, 1e-9)
-	for _, tc := range []struct{ least, more float64 }{{0, .9}, {1, .9 * .9967}, {2, .9 * .9967}, {100, .9 * .9967 * 1.15}} {
-		q.said, q.moreAt, q.least = int64(tc.least), 0, 100
+	for _, tc := range []struct{ least, more float64 }{{0, .9}, {1, .9967}, {2, 1}, {100, 1.15}} {
+		q.said, q.more, q.moreAt, q.least = int64(tc.least), 1, 0, 100
 		q.adapt(clock.Instant(2 * time.Minute))
 		require.InDelta(t, tc.more, q.more, 1e-3, "%v left", tc.least)
 	}
@@ -175,31 +188,32 @@ func (c *counter) count(at clock.Instant) (q header.Quota, over bool) {
 	}, c.used > c.max
 }
 
-// A quota that begins anew each second is whole for a client that sends that much later, though responses come in
-// another order, some of them to requests that were in flight at the reset.
+// A quota that begins anew each second, or each ten, is whole for a client that sends that much later, though responses
+// come in another order, some of them to requests that were in flight at the reset.
 func TestShortQuotaEnds(t *testing.T) {
-	for _, overtaken := range []time.Duration{0, 30 * time.Millisecond, 250 * time.Millisecond} {
-		var q hint
-		var c counter
-		c.max, c.span = 20, time.Second
-		type answer struct {
-			at, sent clock.Instant
-			quota    header.Quota
-		}
-		var answers []answer
-		for i := range 180 {
-			sent := clock.Instant(i) * clock.Instant(55*time.Millisecond)
-			said, _ := c.count(sent)
-			at := sent.Add(200 * time.Millisecond)
-			if i%5 == 0 {
-				at = at.Add(overtaken)
+	for _, span := range []time.Duration{time.Second, 10 * time.Second} {
+		for _, overtaken := range []time.Duration{0, 30 * time.Millisecond, 250 * time.Millisecond} {
+			var q hint
+			c := counter{max: int64(20 * span.Seconds()), span: span}
+			type answer struct {
+				at, sent clock.Instant
+				quota    header.Quota
 			}
-			answers = append(answers, answer{at, sent, said})
-		}
-		slices.SortStableFunc(answers, func(a, b answer) int { return cmp.Compare(a.at, b.at) })
-		for _, a := range answers {
-			q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: a.sent, InFlight: 5, Quota: a.quota}, At: a.at})
-			require.Zero(t, q.pace, "at %v, overtaken by %v", a.at, overtaken)
+			var answers []answer
+			for i := range 180 * int(span.Seconds()) {
+				sent := clock.Instant(i) * clock.Instant(55*time.Millisecond)
+				said, _ := c.count(sent)
+				at := sent.Add(200 * time.Millisecond)
+				if i%5 == 0 {
+					at = at.Add(overtaken)
+				}
+				answers = append(answers, answer{at, sent, said})
+			}
+			slices.SortStableFunc(answers, func(a, b answer) int { return cmp.Compare(a.at, b.at) })
+			for _, a := range answers {
+				q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: a.sent, InFlight: 5, Quota: a.quota}, At: a.at})
+				require.Zero(t, q.pace, "%v: at %v, overtaken by %v", span, a.at, overtaken)
+			}
 		}
 	}
 }
