@@ -62,9 +62,11 @@ type Config struct {
 
 const (
 	stateDir  = "state"          // in Dir
+	nextDir   = "state.next"     // in Dir: the state of an audit that replaces the one it is compared with, until it is done
 	jsonFile  = "audit.json"     // in Dir
 	factsName = "facts.jsonl.gz" // in stateDir
 	seedsName = "seeds"          // in stateDir: the seeds, one on a line
+	goOn      = "go on with it by the same command without --overwrite"
 
 	// Labels of requests besides those of the site, and the metadata that counts redirects.
 	labelOutside = "audit-outside"
@@ -81,7 +83,7 @@ const (
 
 // Run audits a site. Its error carries the exit code, also that of findings.
 func Run(ctx context.Context, cfg Config) error {
-	a := &audit{Config: cfg, began: clock.System().Now(), next: "go on with it by the same command without --overwrite"}
+	a := &audit{Config: cfg, began: clock.System().Now()}
 	a.Seeds = slices.Clone(a.Seeds)
 	for i, seed := range a.Seeds { // as the facts have them; the crawl refuses what is no URL
 		if u, err := canonical.ParseTyped(seed); err == nil {
@@ -124,7 +126,6 @@ type audit struct {
 
 	began        time.Time
 	work         string // the directory of the facts; temporary without Dir
-	next         string // what to do if the audit is not finished
 	skip, failOn func(*rules.Finding) bool
 	known        map[string]*facts.Page // targets of links out of scope, from an older audit
 	prefix       bool                   // the scope is a prefix, so links to the same host may be out of scope
@@ -157,21 +158,32 @@ func (a *audit) prepare() (err error) {
 		return nil
 	}
 	a.work = filepath.Join(a.Dir, stateDir)
-	done := filepath.Join(a.Dir, jsonFile)
-	if _, err := os.Stat(done); err == nil { // an audit that can continue has no report yet
-		if !a.Options.Output.Overwrite {
+	next, done := filepath.Join(a.Dir, nextDir), filepath.Join(a.Dir, jsonFile)
+	if _, err := os.Stat(done); err == nil { // an audit that can continue has no report yet, or replaces the one that is there
+		itself := same(a.Against, a.Dir) || same(a.Against, done)
+		_, none := os.Stat(next)
+		switch {
+		case !a.Options.Output.Overwrite && (!itself || none != nil):
 			return cli.IOf("%s has an audit that is done: add --overwrite to replace it, and --against %s to compare with it", a.Dir, a.Dir)
-		}
-		if old := filepath.Clean(a.Against); a.Against != "" && (old == filepath.Clean(a.Dir) || old == done) { // it stays until there is a new one
-			a.next = "the audit before is still there, and the same command begins anew"
-		} else if err = errors.Join(os.RemoveAll(a.work), os.Remove(done)); err != nil {
-			return cli.Write("--output", err)
+		case itself: // it stays until there is a new one
+			a.work = next
+		default:
+			if err = errors.Join(os.RemoveAll(a.work), os.RemoveAll(next), os.Remove(done)); err != nil {
+				return cli.Write("--output", err)
+			}
 		}
 	}
 	if err = cmp.Or(os.MkdirAll(a.Dir, 0o777), os.MkdirAll(a.work, 0o700)); err != nil { // the umask of the user takes bits away
 		return cli.Open("--output", err)
 	}
 	return nil
+}
+
+// same reports whether both paths lead to one file or directory that exists.
+func same(path, other string) bool {
+	a, err := os.Stat(path)
+	b, missing := os.Stat(other)
+	return err == nil && missing == nil && os.SameFile(a, b)
 }
 
 // older returns the audit to compare with, or nil. What that audit knows of other sites is reused for a day.
@@ -235,11 +247,11 @@ func (a *audit) crawl(ctx context.Context) error {
 	}
 	switch err = errors.Join(err, file.Close()); {
 	case cli.DiskFull(err) && a.Dir != "":
-		return cli.IOf("%w: free some room on its disk; %s", err, a.next)
+		return cli.IOf("%w: free some room on its disk; %s", err, goOn)
 	case err != nil:
 		return err
 	case snap.State == "interrupted" && a.Dir != "":
-		a.Log.Info("the audit was interrupted", slog.String("audit", a.Dir), slog.String("next", a.next))
+		a.Log.Info("the audit was interrupted", slog.String("audit", a.Dir), slog.String("next", goOn))
 		return &cli.Error{Code: cli.CodeInterrupted}
 	case snap.State != "done":
 		a.interrupted, a.partial = snap.State == "interrupted", snap.Reason
@@ -407,9 +419,14 @@ func (a *audit) file(form report.Form, r *report.Report) error {
 }
 
 // write writes all forms of the report into the directory, last the one that marks the audit as done, and one form to
-// Out.
+// Out. The state of an audit that is replaced goes first.
 func (a *audit) write(r *report.Report) error {
 	r.Dir = a.Dir
+	if state := filepath.Join(a.Dir, stateDir); a.Dir != "" && a.work != state {
+		if err := errors.Join(os.RemoveAll(state), os.Rename(a.work, state)); err != nil {
+			return cli.Write("--output", err)
+		}
+	}
 	if a.Dir != "" {
 		for _, form := range report.Forms {
 			if err := a.file(form, r); err != nil {

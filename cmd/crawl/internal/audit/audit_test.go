@@ -138,7 +138,8 @@ func (n *noticed) Write(p []byte) (int, error) {
 	return n.text.Write(p)
 }
 
-// An audit that is to replace the one it is compared with leaves that one if it is interrupted, and says so.
+// An audit that replaces the one it is compared with leaves that one until it is done. If it is interrupted, it is
+// continued without --overwrite and begun anew with it, and compared in either case.
 func TestInterruptedReplacement(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a process cannot interrupt itself there")
@@ -146,30 +147,45 @@ func TestInterruptedReplacement(t *testing.T) {
 	site := new(faulty)
 	server := httptest.NewServer(site)
 	defer server.Close()
-	dir := t.TempDir()
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link") // the same directory by another path
+	require.NoError(t, os.Symlink(dir, link))
 	require.Equal(t, cli.CodeFindings, cli.CodeOf(auditOf(t.Context(), dir, server.URL)))
-	before := findings(t, dir)
+	before, whole := findings(t, dir), site.requests.Load()
 
-	log := &noticed{first: make(chan struct{})} // of the signal
 	self, err := os.FindProcess(os.Getpid())
 	require.NoError(t, err)
-	hold := func(_ int64, r *http.Request) {
-		if r.URL.Path == "/5" {
-			_ = self.Signal(os.Interrupt)
-			<-log.first
-		}
-	}
-	site.hold.Store(&hold)
 	cfg := configOf(dir, server.URL)
-	cfg.Against, cfg.Options.Output.Overwrite, cfg.Log = dir, true, slog.New(slog.NewTextHandler(log, nil))
-	require.Equal(t, cli.CodeInterrupted, cli.CodeOf(Run(t.Context(), cfg)))
-	require.Contains(t, log.text.String(), "the audit before is still there, and the same command begins anew")
-	require.Equal(t, before, findings(t, dir))
+	cfg.Against = link
+	for _, overwrite := range []bool{false, true} {
+		log := &noticed{first: make(chan struct{})} // of the signal
+		hold := func(_ int64, r *http.Request) {
+			if r.URL.Path == "/5" {
+				_ = self.Signal(os.Interrupt)
+				<-log.first
+			}
+		}
+		site.hold.Store(&hold)
+		site.requests.Store(0)
+		cfg.Options.Output.Overwrite, cfg.Log = true, slog.New(slog.NewTextHandler(log, nil))
+		require.Equal(t, cli.CodeInterrupted, cli.CodeOf(Run(t.Context(), cfg)))
+		require.Contains(t, log.text.String(), "go on with it by the same command without --overwrite")
+		require.Equal(t, before, findings(t, dir))
 
-	site.hold.Store(nil)
-	cfg.Log = slog.New(slog.DiscardHandler)
-	require.Equal(t, cli.CodeFindings, cli.CodeOf(Run(t.Context(), cfg)), "the same command")
-	require.Equal(t, before, findings(t, dir))
+		site.hold.Store(nil)
+		cfg.Options.Output.Overwrite, cfg.Log = overwrite, slog.New(slog.DiscardHandler)
+		require.Equal(t, cli.CodeFindings, cli.CodeOf(Run(t.Context(), cfg)))
+		require.Equal(t, before, findings(t, dir))
+		r, err := report.Read(filepath.Join(dir, jsonFile))
+		require.NoError(t, err)
+		require.NotNil(t, r.Against)
+		require.Zero(t, r.Against.New+r.Against.Fixed)
+		// An audit that goes on repeats robots.txt and what was under way; one that begins anew repeats ten pages at least.
+		require.Equal(t, overwrite, site.requests.Load() > whole+5, "requests of both runs: %d, of a whole audit: %d", site.requests.Load(), whole)
+		require.NoDirExists(t, filepath.Join(dir, nextDir))
+
+		cfg.Options.Output.Overwrite = false
+		require.Equal(t, cli.CodeIO, cli.CodeOf(Run(t.Context(), cfg)), "the audit is done")
+	}
 }
 
 // An audit that was killed after it made the state, and before its crawl began, is begun anew by the same command.
