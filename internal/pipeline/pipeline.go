@@ -171,6 +171,9 @@ func (p *Pipeline) Run(ctx context.Context, seeds iter.Seq[request.Seed]) error 
 		p.status.end, p.status.reason = EndFailed, err.Error()
 	case p.status.end == EndNone:
 		p.status.end, p.status.reason = EndDone, "every URL in scope was visited"
+		if why, answered := p.Trouble(), p.heard.Load(); why != nil && !answered {
+			p.status.reason = "no request was answered: " + why.Error()
+		}
 	}
 	return err
 }

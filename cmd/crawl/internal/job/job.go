@@ -82,6 +82,7 @@ type Job struct {
 
 	deadline *shutdownDeadline // set once the crawl runs
 	cut      atomic.Bool       // the shutdown deadline ends the process before the crawl has ended
+	nothing  bool              // the crawl has ended, and no URL was answered with a page
 }
 
 // ErrNoSeeds is the error of a command line that has flags and names nothing to crawl.
@@ -261,6 +262,7 @@ func (j *Job) crawl(ctx context.Context) error {
 		err = e
 	}
 	cause := err
+	j.nothing = cli.CodeOf(cmp.Or(cause, j.ended(&final))) == cli.CodeNothing
 	err = errors.Join(j.explain(err, &final), j.stats.write(), j.stats.close(), j.in.close())
 	j.events.close()
 	// After a broken pipe nobody reads a report any more. After an error before the first request there is nothing to
@@ -413,7 +415,7 @@ func (j *Job) explain(err error, final *pipeline.Snapshot) error {
 	return err
 }
 
-const mendProxy = "look at --proxy and the variables HTTP_PROXY and HTTPS_PROXY"
+const mendProxy = "look at --proxy and the variables HTTP_PROXY and HTTPS_PROXY; --proxy direct uses none"
 
 // onFullDisk says what is to be said in front of the report if err is that of a full disk; the error behind it has the
 // details. next is the command that goes on.

@@ -180,8 +180,11 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 			r.List, r.Lines = true, j.out.Mark().Records
 		}
 	}
-	if snap.State == pipeline.EndLimit && strings.HasPrefix(snap.Reason, "max_time ") {
+	switch {
+	case snap.State == pipeline.EndLimit && strings.HasPrefix(snap.Reason, "max_time "):
 		r.Over = j.Over
+	case snap.State == pipeline.EndDone && j.nothing:
+		r.Over = "nothing obtained"
 	}
 	r.Items = j.itemSummary(under)
 	path, archive := j.Settings.Output.Path, j.archiveDir()
