@@ -143,9 +143,13 @@ func Load(from config.Sources) (*config.Loaded, error) {
 	return loaded, nil
 }
 
-// Wrong returns err with its exit code: that of input and output if a file cannot be read, or else that of usage.
+// Wrong returns err with its exit code: its own if it has one, that of input and output if a file cannot be read, or else
+// that of usage.
 func Wrong(err error) error {
-	if cli.Has[*fs.PathError](err) {
+	switch {
+	case cli.CodeOf(err) != cli.CodeInternal:
+		return err
+	case cli.Has[*fs.PathError](err):
 		return cli.IO(err)
 	}
 	return cli.Usage(err)
