@@ -46,6 +46,12 @@ func jobsSite(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no", http.StatusForbidden)
 	case path == "/member/":
 		page("Members")
+	case path == "/staff/":
+		if user, password, _ := r.BasicAuth(); user != "ann" || password != "secret" {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		page("Staff")
 	case path == "/shop":
 		page("Shop")
 		fmt.Fprint(w, `<div class="product"><h2>Lamp</h2><b class="price">1.234,50 €</b></div><div class="product"><h2>Table</h2><b class="price">99 €</b></div>`)
@@ -87,7 +93,7 @@ func TestJobsOfTheIndexRun(t *testing.T) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	text := strings.NewReplacer("https://example.com", site.URL, "--listen 8091", "--listen 127.0.0.1:0", "http://127.0.0.1:3128", proxy.URL).Replace(docpage.Read(t, "docs/how-to/index.md"))
+	text := strings.NewReplacer("https://example.com", site.URL, "'example.com=", "'127.0.0.1=", "--listen 8091", "--listen 127.0.0.1:0", "http://127.0.0.1:3128", proxy.URL).Replace(docpage.Read(t, "docs/how-to/index.md"))
 	rows := jobRow.FindAllStringSubmatch(text, -1)
 	require.Len(t, rows, strings.Count(text, "| `crawl "), "each row has a command and one page")
 	for _, row := range rows {
@@ -104,7 +110,7 @@ func TestJobsOfTheIndexRun(t *testing.T) {
 	for name, want := range map[string]string{
 		"pages.csv": `/docs/2,page,200`, "listed.csv": `/docs/hidden,page,200`, "docs.csv": `/docs/1,page,200`, "many.csv": "localhost", "checked.csv": "/gone,page,404",
 		"changes.jsonl": "", "audit/junit.xml": "broken-link", "copy/index.html": "docs", "site.warc.gz": "", "markdown/llms.txt": "Document 1",
-		"shop.csv": "Lamp,1234.50", "mails.csv": "bob@shop.example", "titles.csv": "/,Home,Home\n", "sitemap.txt": "/docs/2\n", "mine.csv": "/docs/2,page,200", "area.csv": "/area/1,page,200", "member.csv": "Members", "proxied.csv": "Home",
+		"shop.csv": "Lamp,1234.50", "mails.csv": "bob@shop.example", "titles.csv": "/,Home,Home\n", "sitemap.txt": "/docs/2\n", "mine.csv": "/docs/2,page,200", "area.csv": "/area/1,page,200", "member.csv": "Members", "staff.csv": "Staff", "found.csv": "/docs/1,Document", "proxied.csv": "Home",
 	} {
 		content, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))
 		require.NoError(t, err)
