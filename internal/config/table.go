@@ -65,7 +65,7 @@ var crawlFields = []field{
 	},
 	{
 		path: "scope.include", kind: kindList, arg: "regexp", flag: "include", agreed: always,
-		doc: "follow only URLs that match this regular expression, or one of them if repeated; seeds need not match; empty = all URLs", example: `^https://example\.com/docs/`, check: parses(expression),
+		doc: "follow only URLs that match this regular expression, or one of them if repeated; pages that do not match are not searched for links; seeds need not match; empty = all URLs", example: `^https://example\.com/docs/`, check: parses(expression),
 	},
 	{
 		path: "scope.exclude", kind: kindList, arg: "regexp", flag: "exclude", agreed: always,

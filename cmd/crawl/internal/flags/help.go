@@ -263,6 +263,13 @@ func ownersOf(root *cobra.Command, name string) (of []string) {
 	return of
 }
 
+// elsewhere has flags of other crawlers, and the flag that is the same here. A guess by spelling would be wrong.
+var elsewhere = map[string]string{
+	"accept": "include", "accept-regex": "include", "allow": "include", "cookies": "cookie-file", "level": "depth", "limit": "max-pages",
+	"load-cookies": "cookie-file", "pages": "max-pages", "parallel": "concurrency", "reject": "exclude", "reject-regex": "exclude",
+	"rps": "max-rate", "threads": "concurrency", "user": "auth", "wait": "min-delay", "workers": "concurrency",
+}
+
 // FlagError turns an error of pflag about a flag into one in the words of this program, with a guess at a mistyped
 // flag.
 func FlagError(cmd *cobra.Command, err error) error {
@@ -273,6 +280,9 @@ func FlagError(cmd *cobra.Command, err error) error {
 		}
 		if says := config.RetiredFlag(name); says != "" {
 			return cli.Usagef("%s%s %s", dashes, name, says)
+		}
+		if here := elsewhere[name]; here != "" && cmd.Flags().Lookup(here) != nil {
+			return cli.Usagef("--%s is not a flag of %q; here it is --%s", name, cmd.CommandPath(), here)
 		}
 		if name == "o" || name == "output" {
 			return cli.Usagef("%s%s is not a flag of %q, which writes to standard output: end the command with > FILE", dashes, name, cmd.CommandPath())
@@ -311,6 +321,9 @@ var fileEndings = []string{".jsonl", ".csv", ".warc", ".json", ".xml", ".md", ".
 // for the name of a host but is a file, or looks like one, or like a mistyped command.
 func CheckSeeds(cmd *cobra.Command, args []string) error {
 	for _, a := range args {
+		if a == "-" {
+			return cli.Usagef("- is no URL: --input-file - reads URLs from standard input")
+		}
 		if info, err := os.Stat(a); err == nil && info.Mode().IsRegular() { // reading from a pipe would wait
 			if kind := cli.FileKind(a); kind != "" {
 				return cli.Usagef("%s is a file here, and no URL: %s", a, kind)
