@@ -1,14 +1,14 @@
 package traces
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,16 +21,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/post"
 	"github.com/treadlight/crawl/internal/fetch/redact"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
 )
 
 const (
 	sends = 3 // how often a batch is sent at most, if the collector is overloaded
 	// pause is the wait before a batch is sent again, unless the collector sends a Retry-After, which maxPause bounds.
 	pause, maxPause = time.Second, 5 * time.Second
-	// maxAnswer bounds how much of a response is read, in bytes.
-	maxAnswer = 64 << 10
 )
 
 type client struct {
@@ -81,57 +79,31 @@ func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 	}
 	for n := 1; ; n++ {
 		err = c.send(ctx, body)
-		later, ok := errors.AsType[*laterError](err)
-		if !ok || n == sends {
+		refused, ok := errors.AsType[*post.Refusal](err)
+		if !ok {
 			return err
 		}
-		if clock.Sleep(ctx, c.cfg.Clock, later.wait) != nil {
-			return err
+		if n == sends || !slices.Contains(overloaded, refused.Status) || clock.Sleep(ctx, c.cfg.Clock, cmp.Or(refused.After, pause)) != nil {
+			return refused.Cause
 		}
 	}
 }
 
-type laterError struct {
-	status string
-	wait   time.Duration
-}
-
-func (e *laterError) Error() string { return "it answers " + e.status }
+// overloaded are the statuses with which a collector asks for a batch again.
+var overloaded = []int{http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 
 func (c *client) send(ctx context.Context, body []byte) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.to.String(), bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
+	h := make(http.Header)
 	for name, values := range c.cfg.Header {
-		req.Header[http.CanonicalHeaderKey(name)] = values
+		h[http.CanonicalHeaderKey(name)] = values
 	}
-	req.Header.Set("Content-Type", "application/x-protobuf")
-	req.Header.Set("User-Agent", "Treadlight/"+c.cfg.Version+" OTLP exporter")
-	res, err := c.http.Do(req)
-	if err != nil {
-		if u, ok := errors.AsType[*url.Error](err); ok {
-			err = u.Err // messages name the URL already
-		}
-		return err
-	}
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
-	_ = res.Body.Close()
-	switch {
-	case res.StatusCode/100 == 2 && err == nil:
+	h.Set("Content-Type", "application/x-protobuf")
+	h.Set("User-Agent", "Treadlight/"+c.cfg.Version+" OTLP exporter")
+	answer, err := post.Send(ctx, c.http, c.to.String(), h, body, maxPause)
+	if err == nil {
 		c.read(answer)
-		return nil
-	case res.StatusCode/100 == 2:
-		return fmt.Errorf("read the answer: %w", err)
-	case res.StatusCode == http.StatusTooManyRequests, res.StatusCode == http.StatusServiceUnavailable,
-		res.StatusCode == http.StatusBadGateway, res.StatusCode == http.StatusGatewayTimeout:
-		wait := pause
-		if d, ok := header.RetryAfterOf(res.Header, c.cfg.Clock.Now(), maxPause); ok {
-			wait = d
-		}
-		return &laterError{res.Status, wait}
 	}
-	return fmt.Errorf("it answers %s", res.Status)
+	return err
 }
 
 // read looks for rejected spans in a response: field 1 is a message whose field 1 is their number and whose field 2 is

@@ -18,6 +18,7 @@ import (
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/fetch/post"
 	"github.com/treadlight/crawl/internal/store/atomicfile"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
@@ -192,18 +193,18 @@ func (w *Watch) Waiting() (n int64) {
 
 // Send sends all outputs the changes that they have not received. A webhook that refuses them gets so many tries. What
 // it has not taken then stays for the next Send, and refused says why. Any other error ends the watch. No round may run.
-func (w *Watch) Send(ctx context.Context, tries int) (refused *Refusal, err error) {
+func (w *Watch) Send(ctx context.Context, tries int) (refused *post.Refusal, err error) {
 	for _, to := range w.outputs {
 		failed := w.drain(ctx, to)
-		for try := 1; ; try++ {
-			r, ok := errors.AsType[*Refusal](failed)
-			if !ok {
-				err = errors.Join(err, onDisk(failed))
-			} else if refused = r; try < tries && r.After == 0 && clock.Sleep(ctx, clock.System(), w.retry<<(try-1)) == nil {
-				failed, refused = w.drain(ctx, to), nil
-				continue
-			}
-			break
+		r, ok := errors.AsType[*post.Refusal](failed)
+		for try := 1; ok && r.After == 0 && try < tries && clock.Sleep(ctx, clock.System(), w.retry<<(try-1)) == nil; try++ {
+			failed = w.drain(ctx, to)
+			r, ok = errors.AsType[*post.Refusal](failed)
+		}
+		if ok {
+			refused = r
+		} else {
+			err = errors.Join(err, onDisk(failed))
 		}
 	}
 	return refused, err
@@ -220,10 +221,10 @@ func (w *Watch) drain(ctx context.Context, to *output) error {
 		now := clock.System().Now()
 		// It may be from an earlier process. A wait that is too long means that the clock was set back.
 		if wait := time.Unix(to.wait, 0).Sub(now); wait > 0 && wait <= maxRetryAfter {
-			return &Refusal{errors.New("it has asked to be left alone"), wait}
+			return &post.Refusal{Cause: errors.New("it has asked to be left alone"), After: wait}
 		}
 		n, failed := to.send(ctx, list)
-		if refused, ok := errors.AsType[*Refusal](failed); ok && refused.After > 0 {
+		if refused, ok := errors.AsType[*post.Refusal](failed); ok && refused.After > 0 {
 			to.wait = now.Add(refused.After).Unix()
 		}
 		if n > 0 {

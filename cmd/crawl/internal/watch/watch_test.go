@@ -396,7 +396,7 @@ func TestOutputs(t *testing.T) {
 	w.clk.Advance(time.Hour)
 	_, _, err := w.Round(t.Context(), w.all, func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
 	require.NoError(t, err)
-	require.ErrorContains(t, w.sent(), "status 502")
+	require.ErrorContains(t, w.sent(), "it answers 502")
 	require.Len(t, w.told(), 1)
 	w.end()
 

@@ -6,18 +6,16 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"time"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/header"
+	"github.com/treadlight/crawl/internal/fetch/post"
 )
 
 const (
@@ -56,7 +54,7 @@ func (w *Watch) Webhook(to string, secret []byte) error {
 	client := http.Client{Timeout: hookTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	send := func(ctx context.Context, list []numbered) (int, error) {
 		for i, c := range list {
-			if err := post(ctx, &client, to, secret, c.text); err != nil {
+			if err := deliver(ctx, &client, to, secret, c.text); err != nil {
 				return i, err
 			}
 		}
@@ -65,54 +63,22 @@ func (w *Watch) Webhook(to string, secret []byte) error {
 	return w.attach(&output{name: fmt.Sprintf("webhook:%x", sha256.Sum256([]byte(to))), send: send})
 }
 
-// Refusal is why a webhook has not taken a change.
-type Refusal struct {
-	cause error
-	After time.Duration // by Retry-After; zero means that it does not say
-}
-
-func (r *Refusal) Error() string {
-	if r.After > 0 {
-		return fmt.Sprintf("%v, again in %v", r.cause, r.After.Round(time.Second))
-	}
-	return r.cause.Error()
-}
-
-// post sends a change. If it is sent again, the request has the same Webhook-Id and body, but another time and
-// signature. Its errors do not contain the URL, which may be a secret.
-func post(ctx context.Context, client *http.Client, to string, secret []byte, change string) error {
+// deliver sends a change. If it is sent again, the request has the same Webhook-Id and body, but another time and
+// signature.
+func deliver(ctx context.Context, client *http.Client, to string, secret []byte, change string) error {
 	var c Change
 	if err := json.Unmarshal([]byte(change), &c); err != nil {
 		return err
 	}
-	var res *http.Response
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(change))
-	if err == nil {
-		at := fmt.Sprint(clock.System().Now().Unix())
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("User-Agent", "Treadlight/"+cli.Version())
-		r.Header.Set("Webhook-Id", c.ID)
-		r.Header.Set("Webhook-Timestamp", at)
-		if secret != nil {
-			r.Header.Set("Webhook-Signature", sign(secret, c.ID, at, change))
-		}
-		res, err = client.Do(r)
+	at := fmt.Sprint(clock.System().Now().Unix())
+	h := http.Header{
+		"Content-Type": {"application/json"}, "User-Agent": {"Treadlight/" + cli.Version()}, "Webhook-Id": {c.ID}, "Webhook-Timestamp": {at},
 	}
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
+	if secret != nil {
+		h.Set("Webhook-Signature", sign(secret, c.ID, at, change))
 	}
-	if err != nil {
-		return &Refusal{cause: err}
-	}
-	if res.ContentLength <= 64<<10 {
-		_, _ = io.CopyN(io.Discard, res.Body, res.ContentLength) // so that the connection can be used again; -1 reads nothing
-	}
-	_ = res.Body.Close() // it was only read
-	if res.StatusCode/100 != 2 {
-		after, _ := header.RetryAfterOf(res.Header, clock.System().Now(), maxRetryAfter) // zero if there is none
-		return &Refusal{fmt.Errorf("status %d", res.StatusCode), after}
-	}
-	return nil
+	_, err := post.Send(ctx, client, to, h, []byte(change), maxRetryAfter)
+	return err
 }
 
 // sign returns a signature by Standard Webhooks: https://www.standardwebhooks.com.

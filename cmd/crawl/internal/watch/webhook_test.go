@@ -87,7 +87,7 @@ func TestDelivery(t *testing.T) {
 		}
 		return w.sent()
 	}
-	require.ErrorContains(t, run(), "status 503")
+	require.ErrorContains(t, run(), "it answers 503")
 	require.Len(t, ids, 3)
 	retryAfter = "3600"
 	require.ErrorContains(t, run(), "again in 1h0m0s")
