@@ -103,6 +103,7 @@ func (r *watchRun) keep(text string, set *pflag.FlagSet) error {
 			return cli.IOf("the flags that are kept in %s: %w", r.o.Dir, err)
 		}
 	}
+	files := map[string]*string{"output": &r.output, "rss": &r.rss, "webhook-secret": &r.secretFile}
 	for _, name := range keptFlags {
 		f := set.Lookup(name)
 		if f.Changed {
@@ -113,14 +114,14 @@ func (r *watchRun) keep(text string, set *pflag.FlagSet) error {
 				return cli.IOf("as it is kept in %s: %w", r.o.Dir, err)
 			}
 		}
+		if path := files[name]; path != nil && *path != "" && *path != sink.Stdout { // the next run may have another working directory
+			if absolute, err := filepath.Abs(*path); err == nil {
+				*path = absolute
+			}
+		}
 		kept[name] = []string{f.Value.String()}
 		if list, many := f.Value.(pflag.SliceValue); many {
 			kept[name] = list.GetSlice()
-		}
-	}
-	for name, path := range map[string]*string{"output": &r.output, "rss": &r.rss, "webhook-secret": &r.secretFile} { // the next run may have another working directory
-		if absolute, err := filepath.Abs(*path); err == nil && *path != "" && *path != sink.Stdout {
-			*path, kept[name] = absolute, []string{absolute}
 		}
 	}
 	if r.every < time.Minute {
@@ -271,13 +272,12 @@ func (r *watchRun) report(c *watch.Counts, term *cli.Terminal, log *slog.Logger)
 		return
 	}
 	text := fmt.Sprintf("%s: %d added, %d changed, %d gone, %d unchanged", cli.Plural(c.Visits, "visit"), c.Added, c.Changed, c.Gone, c.Unchanged)
-	some := func(n int, format string) string {
-		if n == 0 {
-			return ""
-		}
-		return fmt.Sprintf(format, n)
+	if c.First > 0 {
+		text += fmt.Sprintf(", %d seen for the first time", c.First)
 	}
-	text += some(c.Template, " (%d but for the template)") + some(c.First, ", %d seen for the first time") + some(c.Failed, ", %d failed")
+	if c.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", c.Failed)
+	}
 	if c.Failure != "" {
 		text += "\n  failed:   " + c.Failure
 	}

@@ -68,10 +68,9 @@ func (e *entry) conditional() bool {
 
 // host is a host and what is known of it.
 type host struct {
-	Trust   plan.Trust `json:"trust"`
-	Planned int64      `json:"planned"` // when known pages had their turn last, in seconds since 1970
-	Spent   [25]int32  `json:"spent"`   // requests per hour: those of a day and of a part of one more hour
-	Hour    int64      `json:"hour"`    // the latest hour in Spent, in hours since 1970
+	Trust   plan.Trust    `json:"trust"`
+	Planned int64         `json:"planned"`  // when known pages had their turn last, in seconds since 1970
+	Spent   map[int64]int `json:"requests"` // by hours since 1970: those of a day and of a part of one more hour
 	name    string
 	entries []*entry
 	pending int // URLs of the current crawl that are not yet requested
@@ -85,29 +84,26 @@ func (h *host) budget(given int) int {
 	return min(max(len(h.entries), leastBudget), mostBudget)
 }
 
-// left returns how many requests the budget of the day still allows. It may be negative. The hour of now is then that of
-// Hour, in which requests are counted.
+// left returns how many requests the budget of the day still allows. It may be negative.
 func (h *host) left(given int, now time.Time) int {
-	hour := now.Unix() / 3600
-	if h.Hour < hour-25 || h.Hour > hour+24 { // nothing counts any more, or the clock was set back
-		h.Hour = hour - 25
-	}
-	for h.Hour < hour {
-		h.Hour++
-		h.Spent[h.Hour%25] = 0
-	}
-	left := h.budget(given)
-	for _, n := range h.Spent {
-		left -= int(n)
+	left, this := h.budget(given), hourOf(now)
+	for hour, n := range h.Spent {
+		if hour < this-24 || hour > this+24 { // over, or the clock was set back
+			delete(h.Spent, hour)
+			continue
+		}
+		left -= n
 	}
 	return left
 }
+
+func hourOf(t time.Time) int64 { return t.Unix() / 3600 }
 
 // hostOf returns the host with this canonical name, and adds it if it is new.
 func (w *Watch) hostOf(name string) *host {
 	h := w.hosts[name]
 	if h == nil {
-		h = &host{name: name}
+		h = &host{name: name, Spent: make(map[int64]int)}
 		w.hosts[name] = h
 	}
 	return h
@@ -129,7 +125,11 @@ func (w *Watch) add(u canonical.URL, k kind, depth int32) *entry {
 	if most := w.o.Settings.MaxPagesPerHost; most > 0 && len(h.entries) >= int(most) {
 		return nil
 	}
-	if room, fix := w.room(); len(w.urls) >= room {
+	room, fix := min(maxURLs, w.o.Settings.Frontier.MaxURLs), "narrow the scope, or raise frontier.max_urls, up to a million"
+	if most := w.o.Settings.MaxPages; most > 0 && most < int64(room) {
+		room, fix = int(most), "raise --max-pages, which counts robots.txt, sitemaps and feeds too"
+	}
+	if len(w.urls) >= room {
 		if !w.full {
 			w.o.Log.Warn("no more URLs are watched", slog.Int("watched", len(w.urls)), slog.String("fix", fix))
 		}
@@ -148,18 +148,6 @@ func (w *Watch) add(u canonical.URL, k kind, depth int32) *entry {
 	}
 	w.store.put(e)
 	return e
-}
-
-// room returns how many URLs may be watched, and what makes room for more.
-func (w *Watch) room() (urls int, fix string) {
-	urls, fix = maxURLs, "narrow the scope: a watch has a million URLs at most"
-	if most := w.o.Settings.Frontier.MaxURLs; most < urls {
-		urls, fix = most, "narrow the scope, or raise frontier.max_urls"
-	}
-	if pages := w.o.Settings.MaxPages; pages > 0 && pages < int64(urls) {
-		urls, fix = int(pages), "raise --max-pages, which counts robots.txt, sitemaps and feeds too"
-	}
-	return urls, fix
 }
 
 // adopt adds the pages of the crawl in the directory, if there is one.
@@ -213,9 +201,7 @@ func (e *entry) value(now time.Time, all bool) (class int, value float64) {
 		return 0, math.MaxFloat64
 	case all:
 		return 2, plan.Days(elapsed) + 1
-	case e.kind == rules:
-		return 0, plan.Days(elapsed)
-	case e.kind == source:
+	case e.kind != page:
 		rate := sourcePrior.Rate(&e.history)
 		interval := min(max(time.Duration(12/rate*float64(time.Hour)), time.Hour), 7*24*time.Hour) // half the time between two changes
 		if e.announced() {

@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"compress/flate"
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/watch/plan"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
@@ -70,6 +71,13 @@ func (s *store) failed() error {
 	return err
 }
 
+// stop fails if ctx has ended.
+func (s *store) stop(ctx context.Context) {
+	if s.err == nil {
+		s.err = ctx.Err()
+	}
+}
+
 // transact runs f in a transaction, which fails if a method fails.
 func (s *store) transact(f func()) error {
 	return s.db.Transact(func() error {
@@ -110,8 +118,8 @@ const setMeta = `INSERT OR REPLACE INTO meta VALUES (?, ?)`
 // load reads all hosts and then all URLs.
 func (s *store) load(url func(*entry) error, hosts map[string]*host) error {
 	s.each(`SELECT name, known FROM hosts`, func(q *sqlitedb.Stmt) error {
-		h := &host{name: q.ColumnText(0)}
-		if err := json.Unmarshal(q.ColumnBytes(1), h); err != nil || h.Hour < 0 {
+		h := &host{name: q.ColumnText(0), Spent: make(map[int64]int)}
+		if err := json.Unmarshal(q.ColumnBytes(1), h); err != nil || h.Spent == nil {
 			return sqlitedb.Damage(s.db.Path(), fmt.Sprintf("what is known of host %q", h.name))
 		}
 		hosts[h.name] = h
@@ -181,9 +189,7 @@ func (s *store) lines(table string, id int64) (lines []string) {
 // held is a change of a page's text that waits for the end of its round.
 type held struct {
 	Change
-	Ago    time.Duration `json:"ago,omitempty"`    // see modifiedAgo
-	Listed bool          `json:"listed,omitempty"` // a source has dates of changes of the page
-	Word   bool          `json:"word,omitempty"`   // the source had announced a change
+	Word bool `json:"word,omitempty"` // a source had announced a change
 
 	e *entry
 }
@@ -193,17 +199,20 @@ func (s *store) hold(id int64, h *held) {
 	s.runJSON(`INSERT OR IGNORE INTO held SELECT url, ?2, text FROM texts WHERE url = ?1`, h, id)
 }
 
-// allHeld returns the changes that are held, in the order of their pages and without texts.
-func (s *store) allHeld() (list []*held, err error) {
+// allHeld returns the changes that are held of watched pages, by hosts, in the order of the pages and without texts.
+func (s *store) allHeld(urls map[string]*entry) map[*host][]*held {
+	of := make(map[*host][]*held)
 	s.each(`SELECT known FROM held ORDER BY url`, func(q *sqlitedb.Stmt) error {
 		h := new(held)
-		list = append(list, h)
 		if err := json.Unmarshal(q.ColumnBytes(0), h); err != nil {
 			return sqlitedb.Damage(s.db.Path(), fmt.Sprintf("what is held: %v", err))
 		}
+		if h.e = urls[h.URL]; h.e != nil {
+			of[h.e.host] = append(of[h.e.host], h)
+		}
 		return nil
 	})
-	return list, s.failed()
+	return of
 }
 
 // saveHost writes what is known of a host.
@@ -228,10 +237,7 @@ func (w *Watch) changesAfter(n int64) (list []numbered, err error) {
 }
 
 // newest returns the number of the last change.
-func (s *store) newest() (n int64) {
-	s.each(`SELECT seq FROM sqlite_sequence WHERE name = 'changes'`, func(q *sqlitedb.Stmt) error {
-		n = q.ColumnInt(0)
-		return nil
-	})
+func (s *store) newest() int64 {
+	n, _ := strconv.ParseInt(s.value(`SELECT seq FROM sqlite_sequence WHERE name = 'changes'`), 10, 64) // zero before the first
 	return n
 }

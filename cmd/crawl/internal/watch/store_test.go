@@ -37,7 +37,7 @@ func TestStateIsBounded(t *testing.T) {
 				e := entry{id: int64(i + 1), url: fmt.Sprintf("https://www.example.com/section/%d/a-page-with-a-name-%d.html", i%50, i), state: live, visited: begin.Unix() + int64(round)}
 				e.etag, e.modified, e.digest, e.word, e.told = `"5f3c-61a2b3c4d5e6f"`, "Mon, 02 Mar 2026 08:00:00 GMT", 1<<60+uint64(i), begin.Unix(), begin.Unix()
 				for n := range 100 * (round + 1) {
-					e.history.Observe(time.Hour<<(n%10), n%2 == 0, 0)
+					e.history.Observe(time.Hour<<(n%10), n%2 == 0)
 				}
 				s.put(&e)
 			}

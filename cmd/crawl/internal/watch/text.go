@@ -1,13 +1,11 @@
 package watch
 
 import (
-	"encoding/hex"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/treadlight/crawl"
@@ -110,88 +108,57 @@ func keys(lines, other []string, at time.Time) []string {
 // Patterns of what does not count as a change if it follows from the time of a visit, or if it is new at every visit.
 var (
 	ages   = lazy.Regexp(`(?i)\b(?:just now|(?:\d+|an?|one|a few) (?:sec(?:ond)?|min(?:ute)?|hour|day|week|month|year)s? ago)\b`)
-	clocks = lazy.Regexp(`\b(\d{1,2}):(\d{2})(?::(\d{2})(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?: ?(?:UTC|GMT|Z|CES?T|[ECMP][SD]T)\b|[+-]\d{2}:?\d{2}\b)?`)
+	clocks = lazy.Regexp(`\b\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?: ?[AaPp]\.?[Mm]\b\.?)?(?: ?(?:UTC|GMT|Z|CES?T|[ECMP][SD]T)\b|[+-]\d{2}:?\d{2}\b)?`)
 	dates  = lazy.Regexp(`(?i)(?:\b(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?,? )?\b(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{1,2}(?:st|nd|rd|th)?\.? [a-z]{3,9}\.?,? \d{4}|[a-z]{3,9}\.? \d{1,2}(?:st|nd|rd|th)?,? \d{4})(?:T|\b)`)
 	stamps = lazy.Regexp(`\b\d{10}(?:\d{3})?\b`)
-	nonces = lazy.Regexp(`\b[0-9A-Za-z_-]{16,}\b`)
-	part   = lazy.Regexp(`\d+|\b(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)(?:uary|ruary|ch|il|ust|ember|ober)?\b`) // of a date
+	nonces = lazy.Regexp(`(?i)\b(?:[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}|[\da-z]{16,})\b`)
+	number = lazy.Regexp(`\d+`)
+	part   = lazy.Regexp(`(?i)\d+|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)`) // of a date
 )
 
 // noise returns a line without what the time of its visit alone explains: dates within two days of it, times with its
 // minute, ages ("5 minutes ago"), and random identifiers. It puts a NUL in their place.
 func noise(line string, at time.Time) string {
-	line = ages().ReplaceAllString(line, "\x00")
-	step := 60 // minutes by which time zones differ; next to a date, half hours count too
-	line = dates().ReplaceAllStringFunc(line, func(s string) string {
-		if near(s, at) {
-			step = 30
-			return "\x00"
-		}
-		return s
-	})
-	line = clocks().ReplaceAllStringFunc(line, func(s string) string {
-		m := clocks().FindStringSubmatch(s)
-		minute, _ := strconv.Atoi(m[2])
-		if away := (minute - at.Minute() + 60) % step; away <= 2 || away >= step-2 {
-			return "\x00"
-		}
-		return s
-	})
-	line = stamps().ReplaceAllStringFunc(line, func(s string) string {
-		n, _ := strconv.ParseInt(s[:10], 10, 64)
-		if away := time.Unix(n, 0).Sub(at).Abs(); away <= 2*24*time.Hour {
-			return "\x00"
-		}
-		return s
-	})
-	if strings.Contains(line, " sha256:") { // a digest, see lines
-		return line
+	drop := func(these *regexp.Regexp, is func(string) bool) {
+		line = these.ReplaceAllStringFunc(line, func(s string) string {
+			if is(s) {
+				return "\x00"
+			}
+			return s
+		})
 	}
-	return nonces().ReplaceAllStringFunc(line, func(s string) string {
-		if random(s) {
-			return "\x00"
+	step := 60 // minutes by which time zones differ; next to a date, half hours count too
+	drop(ages(), func(string) bool { return true })
+	drop(dates(), func(s string) bool {
+		is := recent(s, at)
+		if is {
+			step = 30
 		}
-		return s
+		return is
 	})
+	drop(clocks(), func(s string) bool {
+		minute, _ := strconv.Atoi(s[strings.IndexByte(s, ':')+1:][:2])
+		away := (minute - at.Minute() + 60) % step
+		return away <= 2 || away >= step-2
+	})
+	drop(stamps(), func(s string) bool {
+		n, _ := strconv.ParseInt(s[:10], 10, 64)
+		return time.Unix(n, 0).Sub(at).Abs() <= 2*24*time.Hour
+	})
+	drop(nonces(), func(s string) bool { // unlike numbers and names, letters and digits alternate; a digest counts, see lines
+		return len(number().FindAllString(s, -1)) >= 3 && !strings.Contains(line, " sha256:")
+	})
+	return line
 }
 
-// near reports whether a date is within two days of a time. The day may come before or after the month.
-func near(date string, at time.Time) bool {
-	parts := part().FindAllString(strings.ToLower(date), -1)
-	for i, name := range parts {
-		if name[0] > '9' {
-			parts[i] = name[:3]
-		}
-	}
+// recent reports whether a date is within two days of a time. The day may come before or after the month.
+func recent(date string, at time.Time) bool {
+	parts := strings.Join(part().FindAllString(date, -1), " ")
 	for _, layout := range []string{"2006 1 2", "1 2 2006", "2 1 2006", "2 Jan 2006", "Jan 2 2006"} {
-		day, err := time.Parse(layout, strings.Join(parts, " "))
+		day, err := time.Parse(layout, parts)
 		if err == nil && day.Sub(at.UTC().Truncate(24*time.Hour)).Abs() <= 48*time.Hour {
 			return true
 		}
 	}
 	return false
-}
-
-// random reports whether a word is an identifier made by a program: hexadecimal, or with digits among letters of both
-// cases in a long run without hyphens. Names of products often have hyphens.
-func random(s string) bool {
-	for run := range strings.SplitSeq(s, "-") {
-		if len(run) >= 20 && count(run, unicode.IsDigit) >= 3 && count(run, unicode.IsUpper) >= 3 && count(run, unicode.IsLower) >= 3 {
-			return true
-		}
-	}
-	plain := strings.ReplaceAll(s, "-", "")
-	digits := count(plain, unicode.IsDigit)
-	_, err := hex.DecodeString(plain[:len(plain)/2*2])
-	return err == nil && digits >= 3 && digits < len(plain)
-}
-
-// count returns how many characters of a text are of a class.
-func count(s string, is func(rune) bool) (n int) {
-	for _, c := range s {
-		if is(c) {
-			n++
-		}
-	}
-	return n
 }

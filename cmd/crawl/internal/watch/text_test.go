@@ -116,8 +116,8 @@ func FuzzCompare(f *testing.F) {
 func FuzzHistory(f *testing.F) {
 	f.Add([]byte(nil))
 	var h plan.History
-	h.Observe(time.Hour, true, 0)
-	h.Observe(5*time.Hour, false, 0)
+	h.Observe(time.Hour, true)
+	h.Observe(5*time.Hour, false)
 	f.Add([]byte(packHistory(&h)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h, again plan.History

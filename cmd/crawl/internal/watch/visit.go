@@ -163,7 +163,7 @@ func (w *Watch) seen(e *entry, v *visit) {
 		w.report(c)
 	case other:
 		w.counts.Visits++
-		w.store.hold(e.id, &held{Change: *v.change("changed", e), Ago: modifiedAgo(v), Listed: e.word > 0, Word: e.announced()})
+		w.store.hold(e.id, &held{Change: *v.change("changed", e), Word: e.announced()})
 	default:
 		w.count(e, &w.counts.Unchanged)
 	}
@@ -182,14 +182,14 @@ func (v *visit) change(what string, e *entry) *Change {
 	return c
 }
 
-// learn learns from a visit whether the URL has changed since the visit before, seconds ago. listed says whether a source
-// has dates of changes for the URL, and word whether the source announced this change.
-func (e *entry) learn(seconds int64, changed bool, ago time.Duration, listed, word bool) {
+// learn learns from a visit whether the URL has changed since the visit before, seconds ago. word says whether a source
+// announced that.
+func (e *entry) learn(seconds int64, changed, word bool) {
 	if seconds <= 0 {
 		return
 	}
-	e.history.Observe(time.Duration(seconds)*time.Second, changed, ago)
-	if e.kind == page && listed {
+	e.history.Observe(time.Duration(seconds)*time.Second, changed)
+	if e.kind == page && e.word > 0 {
 		e.host.Trust.Observe(word, changed)
 	}
 }
@@ -198,7 +198,7 @@ func (e *entry) learn(seconds int64, changed bool, ago time.Duration, listed, wo
 func (w *Watch) answered(e *entry, v *visit) {
 	at, changed := v.at.Unix(), v.Status != http.StatusNotModified && e.digest != v.digest
 	if e.state == live && (e.kind != page || !changed) {
-		e.learn(at-e.visited, changed, modifiedAgo(v), e.word > 0, e.announced())
+		e.learn(at-e.visited, changed, e.announced())
 	}
 	if v.Status != http.StatusNotModified {
 		e.digest = v.digest
@@ -209,38 +209,25 @@ func (w *Watch) answered(e *entry, v *visit) {
 	w.store.put(e)
 }
 
-// modifiedAgo returns how long before the visit the page has changed, by Last-Modified. Zero means that the host does
-// not say so, or that it gives the time of its response, as programs do that generate pages.
-func modifiedAgo(v *visit) time.Duration {
-	t, err := http.ParseTime(v.Header.Get("Last-Modified"))
-	answered, undated := http.ParseTime(v.Header.Get("Date"))
-	if err != nil || v.at.Sub(t) <= time.Minute || undated == nil && answered.Sub(t) <= time.Minute {
-		return 0
-	}
-	return v.at.Sub(t)
-}
-
 var maxAge = lazy.Regexp(`(?:^|[\s,])max-age="?(\d+)`)
 
 // freshUntil returns until when a response is fresh (RFC 9111), in seconds since 1970 and at most maxFresh after the
 // visit. Zero means that the host does not say so.
 func freshUntil(h http.Header, at time.Time) int64 {
-	date, noDate := http.ParseTime(h.Get("Date"))
-	expires, noExpiry := http.ParseTime(h.Get("Expires"))
-	lifetime := expires.Sub(date)
-	if noDate != nil || noExpiry != nil {
-		lifetime = 0
-	}
 	control := strings.ToLower(h.Get("Cache-Control"))
-	if strings.Contains(control, "no-cache") || strings.Contains(control, "no-store") {
-		return 0
+	expires, _ := http.ParseTime(h.Get("Expires")) // long ago if there is none
+	date, err := http.ParseTime(h.Get("Date"))
+	if err != nil {
+		date = at
 	}
+	lifetime := expires.Sub(date)
 	if m := maxAge().FindStringSubmatch(control); m != nil {
 		n, _ := strconv.ParseUint(m[1], 10, 32) // the greatest number if it is out of range
 		lifetime = time.Duration(n) * time.Second
 	}
 	age, _ := strconv.ParseUint(h.Get("Age"), 10, 32) // zero without a valid Age
-	if lifetime = min(lifetime, maxFresh) - time.Duration(age)*time.Second; lifetime <= 0 {
+	lifetime = min(max(lifetime, 0), maxFresh) - time.Duration(age)*time.Second
+	if lifetime <= 0 || strings.Contains(control, "no-cache") || strings.Contains(control, "no-store") {
 		return 0
 	}
 	return at.Add(lifetime).Unix()

@@ -2,7 +2,6 @@ package watch
 
 import (
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -156,33 +155,6 @@ func TestLongSource(t *testing.T) {
 	_, told := w.round(time.Hour)
 	require.Equal(t, []string{"added /new"}, told)
 	require.NotEqual(t, before, w.urls[s.URL+"/sitemap.xml"].digest)
-}
-
-// A Last-Modified at the time of the request says nothing.
-func TestModifiedAgo(t *testing.T) {
-	for _, tc := range []struct {
-		name           string
-		modified, date time.Duration // before the visit; zero means none
-		want           time.Duration
-	}{
-		{"nothing", 0, 0, 0},
-		{"an hour", time.Hour, 0, time.Hour},
-		{"an hour, by both clocks", time.Hour, time.Second, time.Hour},
-		{"the visit", time.Second, 0, 0},
-		{"the time of the answer", time.Hour, time.Hour, 0},
-		{"the time of the answer, by a clock that is slow", time.Hour + 30*time.Second, time.Hour, 0},
-		{"a time to come", -time.Hour, time.Second, 0},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			v := &visit{at: begin, Page: &crawl.Page{Header: make(http.Header)}}
-			for name, ago := range map[string]time.Duration{"Last-Modified": tc.modified, "Date": tc.date} {
-				if ago != 0 {
-					v.Header.Set(name, begin.Add(-ago).Format(http.TimeFormat))
-				}
-			}
-			require.Equal(t, tc.want, modifiedAgo(v))
-		})
-	}
 }
 
 // The next process knows how many requests were spent, also on failures.

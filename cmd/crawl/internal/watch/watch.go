@@ -128,7 +128,6 @@ type Counts struct {
 	Visits    int `json:"visits"` // all visits of pages
 	First     int `json:"first"`  // first visits, which are not reported
 	Unchanged int `json:"unchanged"`
-	Template  int `json:"template"` // how many of Unchanged have changed in the template alone
 	Added     int `json:"added"`
 	Changed   int `json:"changed"`
 	Gone      int `json:"gone"`
@@ -186,9 +185,6 @@ func (w *Watch) open() error {
 	if err == nil {
 		err = w.begin()
 	}
-	if err == nil {
-		err = w.reread()
-	}
 	return onDisk(err)
 }
 
@@ -221,18 +217,32 @@ func (w *Watch) know(e *entry) error {
 	return nil
 }
 
-// begin adds the given seeds and, if the watch is new, the pages of the crawl in the directory.
+// begin adds the given seeds and, if the watch is new, the pages of the crawl in the directory. If another part of texts
+// is compared than in the last run, the next visits of all pages go unreported.
 func (w *Watch) begin() error {
 	settings, err := w.o.Settings.SaveIn(w.o.Dir)
 	if err != nil {
 		return err
 	}
+	w.id = w.store.meta("id")
+	reader := fmt.Sprintf("%q %q", w.o.Select, w.o.Ignore)
+	other := w.store.meta("reader") != reader
+	if other { // what the last run has held and not told, as it was read
+		if err := w.tell(context.Background(), w.now()); err != nil {
+			return err
+		}
+	}
 	return w.store.db.Transact(func() error {
-		w.id = w.store.meta("id")
 		for host := range strings.FieldsSeq(w.store.meta("named")) { // by earlier runs
 			w.named[host] = true
 		}
 		w.first = !w.complete()
+		for _, e := range w.urls {
+			if other && e.kind == page && e.state == live {
+				e.state = quiet
+				w.store.put(e)
+			}
+		}
 		for _, seed := range w.o.Seeds {
 			u, err := canonical.ParseTyped(seed)
 			if err != nil {
@@ -252,33 +262,10 @@ func (w *Watch) begin() error {
 			return cli.Usagef("%s has a crawl without a page: name the URL to begin at", w.o.Dir)
 		}
 		named := strings.Join(slices.Sorted(maps.Keys(w.named)), " ")
-		for key, value := range map[string]string{"id": w.id, "settings": settings, "named": named, "flags": w.o.Flags} {
+		for key, value := range map[string]string{"id": w.id, "settings": settings, "named": named, "flags": w.o.Flags, "reader": reader} {
 			w.store.run(setMeta, key, value)
 		}
 		return w.store.failed()
-	})
-}
-
-// reread has the next visits of all pages go unreported, if another part of their text is compared than in the last
-// run. It first tells what that run has held and not told.
-func (w *Watch) reread() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := fmt.Sprintf("%q %q", w.o.Select, w.o.Ignore)
-	if w.store.meta("reader") == now {
-		return nil
-	}
-	if err := w.tell(context.Background(), time.Time{}); err != nil {
-		return err
-	}
-	return w.store.transact(func() {
-		for _, e := range w.urls {
-			if e.kind == page && e.state == live {
-				e.state = quiet
-				w.store.put(e)
-			}
-		}
-		w.store.run(setMeta, "reader", now)
 	})
 }
 
@@ -408,7 +395,7 @@ func (w *Watch) ask(r *http.Request) error {
 	if h.left(w.o.Budget, now) <= 0 {
 		return errBudget
 	}
-	h.Spent[h.Hour%25]++
+	h.Spent[hourOf(now)]++
 	h.pending = max(0, h.pending-1)
 	w.counts.Requests++
 	w.store.saveHost(h)

@@ -20,24 +20,17 @@ func TestRate(t *testing.T) {
 	for _, tc := range []struct{ visits, changed int }{{10, 1}, {10, 5}, {60, 40}, {40, 39}} {
 		var h History
 		for i := range tc.visits {
-			h.Observe(2*day, i < tc.changed, 0)
+			h.Observe(2*day, i < tc.changed)
 		}
 		rate := flat.Rate(&h)
 		require.InEpsilon(t, -math.Log(1-float64(tc.changed)/float64(tc.visits))/2, rate, 0.01, "%v", tc)
 	}
 	var h History
-	h.Observe(day/2, true, 0)
-	h.Observe(3*day, true, 0)
-	h.Observe(day, false, 0)
+	h.Observe(day/2, true)
+	h.Observe(3*day, true)
+	h.Observe(day, false)
 	rate := flat.Rate(&h)
 	require.InDelta(t, 1, 0.5/math.Expm1(0.5*rate)+3/math.Expm1(3*rate), 1e-3)
-
-	h = History{}
-	for range 4 {
-		h.Observe(day, true, 6*time.Hour) // it changed that long ago
-	}
-	rate = flat.Rate(&h)
-	require.InEpsilon(t, 4, rate, 0.01, "four changes in one day without one")
 }
 
 // Extreme histories give rates within the bounds, and the prior decides where visits say nothing.
@@ -46,8 +39,8 @@ func TestRateOfLittle(t *testing.T) {
 	require.InEpsilon(t, 1.0/40, rate, 1e-4)
 	var always, never History
 	for range 30 {
-		always.Observe(day, true, 0)
-		never.Observe(day, false, 0)
+		always.Observe(day, true)
+		never.Observe(day, false)
 	}
 	fast := PagePrior.Rate(&always)
 	slow := PagePrior.Rate(&never)
@@ -63,7 +56,7 @@ func TestRateOfMuch(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 3))
 	visit := func(h *History, rate float64) {
 		days := math.Exp(3*rnd.Float64() - 2)
-		h.Observe(time.Duration(days*float64(day)), rnd.Float64() < -math.Expm1(-rate*days), 0)
+		h.Observe(time.Duration(days*float64(day)), rnd.Float64() < -math.Expm1(-rate*days))
 	}
 	for _, truth := range []float64{0.05, 0.5, 3} {
 		sum := 0.0
@@ -181,7 +174,7 @@ func FuzzPlan(f *testing.F) {
 		var h History
 		var trust Trust
 		for _, b := range visits {
-			h.Observe(time.Minute<<(b>>3), b&1 == 1, time.Duration(b&2)*time.Hour)
+			h.Observe(time.Minute<<(b>>3), b&1 == 1)
 			trust.Observe(b&4 == 4, b&1 == 1)
 		}
 		rate := PagePrior.Rate(&h)

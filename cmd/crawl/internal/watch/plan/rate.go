@@ -46,30 +46,26 @@ const maxEvents = 48
 type History struct {
 	// Clean is the number of days over which the page is known not to have changed.
 	Clean float64
-	// Dated is the number of changes for which the page gave the time of its last one.
-	Dated float64
-	// Changed counts the other visits that found a change, by class of the interval before them. Days is the sum of
-	// these intervals in days.
+
+	_ float64 // keeps the encoding, which had a field here
+
+	// Changed counts the visits that found a change, by class of the interval before them. Days is the sum of these
+	// intervals in days.
 	Changed, Days [bins]float32
 }
 
-// Observe adds a visit, made interval after the one before. If the page has changed and gives the time of its last
-// change, ago is how long that was before the visit. Otherwise ago is zero.
-func (h *History) Observe(interval time.Duration, changed bool, ago time.Duration) {
+// Observe adds a visit, made interval after the one before.
+func (h *History) Observe(interval time.Duration, changed bool) {
 	days := Days(max(interval, time.Minute))
-	switch {
-	case !changed:
-		h.Clean += days
-	case ago > 0 && ago <= interval:
-		h.Clean += Days(ago)
-		h.Dated++
-	default:
+	if changed {
 		i := min((bits.Len64(uint64(interval/shortest))+1)/2, bins-1)
 		h.Changed[i]++
 		h.Days[i] += float32(days)
+	} else {
+		h.Clean += days
 	}
 	if h.Events() > maxEvents {
-		h.Clean, h.Dated = h.Clean/2, h.Dated/2
+		h.Clean /= 2
 		for i := range bins {
 			h.Changed[i], h.Days[i] = h.Changed[i]/2, h.Days[i]/2
 		}
@@ -79,7 +75,7 @@ func (h *History) Observe(interval time.Duration, changed bool, ago time.Duratio
 // Valid reports whether a history has values that visits can produce.
 func (h *History) Valid() bool {
 	const most = 1e6
-	ok := h.Clean >= 0 && h.Clean <= most && h.Dated >= 0 && h.Dated <= most
+	ok := h.Clean >= 0 && h.Clean <= most
 	for i := range bins {
 		ok = ok && h.Changed[i] >= 0 && h.Changed[i] <= most && h.Days[i] >= 0 && h.Days[i] <= most
 	}
@@ -87,8 +83,7 @@ func (h *History) Valid() bool {
 }
 
 // Events returns how many changes the history counts.
-func (h *History) Events() float64 {
-	n := h.Dated
+func (h *History) Events() (n float64) {
 	for _, c := range h.Changed {
 		n += float64(c)
 	}
@@ -127,7 +122,7 @@ func (p Prior) Rate(h *History) float64 {
 // score returns the derivative of the logarithm of the likelihood by x, the logarithm of the rate.
 func (p Prior) score(h *History, x float64) float64 {
 	rate := math.Exp(x)
-	score := h.Dated - rate*h.Clean - (x-p.Mean)/p.Variance
+	score := -rate*h.Clean - (x-p.Mean)/p.Variance
 	for i, n := range h.Changed {
 		if n > 0 {
 			u := rate * float64(h.Days[i]/n)

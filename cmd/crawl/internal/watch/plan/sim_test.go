@@ -73,7 +73,7 @@ func exponential(mean float64) func(*rand.Rand) float64 {
 type visitor interface {
 	choose(now time.Time, n int) []int
 	word(i int) // page i has announced a change
-	visited(i int, now time.Time, changed bool, ago time.Duration)
+	visited(i int, now time.Time, changed bool)
 }
 
 // freshness returns the mean share of fresh pages over the days from to to, with as many visits a day as there are
@@ -87,7 +87,6 @@ func (w *world) freshness(v visitor, tc *simulation) float64 {
 	n := len(w.rates)
 	last := make([]float64, n)  // last visits
 	stale := make([]float64, n) // first change since the last visit; +Inf means none
-	latest := make([]float64, n)
 	for i := range n {
 		stale[i] = math.Inf(1)
 	}
@@ -99,7 +98,7 @@ func (w *world) freshness(v visitor, tc *simulation) float64 {
 	for day := round; day <= to; day += round {
 		for i := range n {
 			for w.next[i] <= day {
-				stale[i], latest[i] = min(stale[i], w.next[i]), w.next[i]
+				stale[i] = min(stale[i], w.next[i])
 				if w.rnd.Float64() < tc.words {
 					v.word(i)
 				}
@@ -114,12 +113,9 @@ func (w *world) freshness(v visitor, tc *simulation) float64 {
 		for _, i := range v.choose(now, int(credit)) {
 			credit--
 			count(i, day)
-			changed, ago := !math.IsInf(stale[i], 1), time.Duration(0)
-			if changed && tc.dated {
-				ago = time.Duration((day - latest[i]) * 24 * float64(time.Hour))
-			}
+			changed := !math.IsInf(stale[i], 1)
 			last[i], stale[i] = day, math.Inf(1)
-			v.visited(i, now, changed, ago)
+			v.visited(i, now, changed)
 		}
 	}
 	for i := range n {
@@ -161,12 +157,12 @@ func (p *planned) choose(now time.Time, n int) []int {
 
 func (p *planned) word(i int) { p.pages[i].Word = true }
 
-func (p *planned) visited(i int, now time.Time, changed bool, ago time.Duration) {
+func (p *planned) visited(i int, now time.Time, changed bool) {
 	if page := &p.pages[i]; page.Covered {
 		p.trust.Observe(page.Word, changed)
 		page.Word = false
 	}
-	p.history[i].Observe(now.Sub(p.pages[i].Last), changed, ago)
+	p.history[i].Observe(now.Sub(p.pages[i].Last), changed)
 	p.pages[i].Last = now
 }
 
@@ -199,7 +195,7 @@ func (u *uniform) choose(_ time.Time, n int) (chosen []int) {
 
 func (u *uniform) word(int) {}
 
-func (u *uniform) visited(int, time.Time, bool, time.Duration) {}
+func (u *uniform) visited(int, time.Time, bool) {}
 
 // optimum returns the freshness of the best division of one visit per page and day, by the formula.
 func optimum(rates []float64) float64 {
@@ -257,7 +253,6 @@ type simulation struct {
 	name     string
 	rate     func(*rand.Rand) float64
 	periodic float64 // share of pages that change at regular times
-	dated    bool    // pages say when they have changed
 	words    float64 // share of changes that a sitemap announces at once
 	lies     bool    // the sitemap always announces changes of all pages
 	seed     uint64
@@ -268,7 +263,6 @@ var simulations = map[bool][]simulation{
 	false: {
 		{name: "log-normal", rate: logNormal(0.2, 1.8), seed: 11},
 		{name: "gamma", rate: halfGamma(0.5), seed: 12},
-		{name: "gamma, dated", rate: halfGamma(0.5), dated: true, seed: 13},
 		{name: "log-normal, a third periodic", rate: logNormal(0.2, 1.8), periodic: 1.0 / 3, seed: 14},
 		{name: "log-normal, a sitemap tells half", rate: logNormal(0.2, 1.8), words: 0.5, seed: 15},
 		{name: "log-normal, a sitemap lies", rate: logNormal(0.2, 1.8), lies: true, seed: 16},
