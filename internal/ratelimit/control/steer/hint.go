@@ -213,12 +213,13 @@ func (q *hint) estimate(now clock.Instant) (e Estimate) {
 
 // turn returns when the first request is sent after the reset. If little is left then of a window that slides, its
 // response would tell that nothing is left until the next reset, which is obeyed. So while it is not known whether the
-// window ends, that request waits until a few would have been given back.
+// window ends, that request waits until a few would have been given back, and a second at least, since the window may be
+// longer than any reset that was told so far.
 func (q *hint) turn() clock.Instant {
 	if q.ends || q.pace > 0 {
 		return q.reset
 	}
-	return q.reset.Add(givenBack * q.length() / time.Duration(max(q.limit, 1)))
+	return q.reset.Add(max(time.Second, givenBack*q.length()/time.Duration(max(q.limit, 1))))
 }
 
 // kept returns how many requests of a window that ends are left unused. Whoever uses the last one is told to wait for

@@ -31,8 +31,8 @@ func TestQuotaIsSpreadEvenly(t *testing.T) {
 		{"the last but one goes before the reset", 10, 10 * time.Second, 1, 1, 0},
 		{"what is in flight may not be counted", 20, 10 * time.Second, 11, 1, 0},
 		{"far more than the plan asks for", 1e6, 10 * time.Second, 1, 50, 0},
-		{"nothing left", 0, 10 * time.Second, 1, 50, 10300 * time.Millisecond},
-		{"nothing left but for what is in flight", 3, 10 * time.Second, 5, 50, 10300 * time.Millisecond},
+		{"nothing left", 0, 10 * time.Second, 1, 50, 11 * time.Second},
+		{"nothing left but for what is in flight", 3, 10 * time.Second, 5, 50, 11 * time.Second},
 	} {
 		var q hint
 		q.told(0, tc.remaining, tc.reset, tc.inFlight)
@@ -40,11 +40,11 @@ func TestQuotaIsSpreadEvenly(t *testing.T) {
 		e := q.estimate(0)
 		require.InDelta(t, tc.rate, lower(50, e.Rate), 1e-9, tc.name)
 		require.Equal(t, clock.Instant(tc.notBefore), e.NotBefore, tc.name)
-		later := Estimate{Rate: 10, NotBefore: clock.Instant(10300 * time.Millisecond), Confidence: 1, Cause: control.CauseQuota}
+		later := Estimate{Rate: 10, NotBefore: clock.Instant(11 * time.Second), Confidence: 1, Cause: control.CauseQuota}
 		if tc.remaining > 50 {
 			later.Rate, later.NotBefore = 0, 0
 		}
-		require.Equal(t, later, q.estimate(q.reset), "%s: the average, once three requests would have been given back", tc.name)
+		require.Equal(t, later, q.estimate(q.reset), "%s: the average, once a second has passed", tc.name)
 		require.Zero(t, q.estimate(q.reset.Add(tc.reset+rounding)), "%s: a window later", tc.name)
 	}
 }
