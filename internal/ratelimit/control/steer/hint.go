@@ -61,7 +61,9 @@ const (
 
 // active reports whether a quota that the host told sets the pace at now: until a window after its reset. A nil hint
 // never does.
-func (q *hint) active(now clock.Instant) bool { return q != nil && now < q.reset.Add(rounding+q.length()) }
+func (q *hint) active(now clock.Instant) bool {
+	return q != nil && now < q.reset.Add(rounding+q.length())
+}
 
 // send counts a request that is sent.
 func (q *hint) send() {
