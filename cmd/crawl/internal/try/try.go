@@ -188,6 +188,10 @@ func tell(b *strings.Builder, all []items.TriedField, values bool) {
 
 func (r *Report) offers(b *strings.Builder) {
 	if len(r.Offers) == 0 {
+		if len(r.Kinds)+len(r.Fields)+len(r.Next) == 0 {
+			b.WriteString("\nno rule to suggest: no list of elements, and no thing of schema.org\n" +
+				"  look with --item css:SELECTOR, --field NAME=css:SELECTOR or json:PATH\n")
+		}
 		return
 	}
 	b.WriteString("\nthere could be items of\n")
