@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/dustin/go-humanize"
@@ -50,7 +51,12 @@ func Cut(s string, n int) string {
 	case n <= 0:
 		return ""
 	}
-	return strings.TrimRight(ansi.TruncateWc(s, n-1, ""), " ") + "…"
+	short := ansi.TruncateWc(s, n-1, "")
+	for Cells(short) > n-1 { // TruncateWc takes some clusters of letters for narrower than they are
+		_, last := utf8.DecodeLastRuneInString(short)
+		short = short[:len(short)-last]
+	}
+	return strings.TrimRight(short, " ") + "…"
 }
 
 // Seconds returns a duration in seconds as people write it: 0.4s, 9s, 4m07s, 2h05m. A negative one counts as zero.
