@@ -45,7 +45,7 @@ const (
 	// rounding is more than rounding to whole seconds and the time of a response can change a reset by.
 	rounding = 2 * time.Second
 	// slides is how many missed resets show that a window slides: one that ends may look like it where responses
-	// overtake each other, or where its reset is told too early. See renewed for when fewer are enough.
+	// overtake each other. Two are enough if less than half is left at the reset that was missed second.
 	slides = 3
 	// givenBack is how many requests a window that slides gives back before it is asked for the first time after a reset:
 	// that one, one that may be in flight, and one that is left.
@@ -130,9 +130,8 @@ func (q *hint) observeAverage(x *Sample) {
 }
 
 // renewed takes in the first response of what should be a new window, by its reset (turned) or because more is left. If
-// the quota is not whole time and again, the window slides: it gives back one by one what it took. If less than half is
-// left, two resets show it, or one if the next is half a window away at least: that of a window that has not ended yet
-// would be soon. A quota that is whole speaks for a window that ends, but only if much had been taken.
+// the quota is not whole time and again, the window slides: it gives back one by one what it took. A quota that is
+// whole speaks for a window that ends, but only if much had been taken.
 func (q *hint) renewed(x *Sample, turned bool) {
 	whole, much := x.Quota.Limit-int64(x.InFlight), 2*int64(q.answers) >= x.Quota.Limit
 	switch q.missed = min(q.missed+1, slides); {
@@ -140,7 +139,7 @@ func (q *hint) renewed(x *Sample, turned bool) {
 		q.slide(x)
 	case x.Quota.Remaining >= whole-whole/10 && (q.pace == 0 || much):
 		q.pace, q.missed, q.ends = 0, 0, q.ends || much
-	case q.missed == slides, turned && x.Quota.Remaining < whole/2 && (q.missed == slides-1 || 2*x.Quota.Reset >= q.longest):
+	case q.missed == slides, q.missed == slides-1 && turned && x.Quota.Remaining < whole/2:
 		q.slide(x)
 	}
 	q.answers, q.top = 0, x.Quota.Remaining

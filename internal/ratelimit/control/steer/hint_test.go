@@ -110,25 +110,20 @@ func TestSlidingQuota(t *testing.T) {
 	require.Zero(t, q.pace, "whole at the reset: it does not slide")
 }
 
-// A quota that is not whole at its reset slides: at once if little is left and the next reset is a window away, since a
-// reset that was told too early is followed by another soon. Else two resets with little left show it, or three. The
-// longest reset that was told is the window.
+// A quota whose reset is when its oldest request leaves the window is not whole then: it slides, after two resets with
+// little left, else after three. The longest reset that was told is the window.
 func TestQuotaResetOfOneRequest(t *testing.T) {
 	const limit, window = 100, 10 * time.Second
-	for _, tc := range []struct {
-		left   int64
-		next   time.Duration
-		misses int
-	}{{5, window, 1}, {5, time.Second, slides - 1}, {60, window, slides}, {60, time.Second, slides}} {
+	for left, misses := range map[int64]int{5: slides - 1, 60: slides} {
 		var q hint
 		q.told(0, limit-1, window, 1)
 		now := q.reset
-		for range tc.misses {
-			require.Zero(t, q.pace, "%+v", tc)
-			q.told(now, tc.left, tc.next, 1)
+		for range misses {
+			require.Zero(t, q.pace)
+			q.told(now, left, time.Second, 1)
 			now = q.reset
 		}
-		require.InDelta(t, (1-DefaultTuning.ToldMargin)*limit/window.Seconds(), q.pace, 1e-9, "%+v", tc)
+		require.InDelta(t, (1-DefaultTuning.ToldMargin)*limit/window.Seconds(), q.pace, 1e-9)
 	}
 }
 
@@ -136,11 +131,14 @@ func TestQuotaResetOfOneRequest(t *testing.T) {
 func TestQuotaTurnsEarly(t *testing.T) {
 	var q hint
 	q.told(0, 99, time.Minute, 1)
-	q.told(clock.Instant(59500*time.Millisecond), 1, time.Second, 1)
-	q.told(clock.Instant(59990*time.Millisecond), 1, time.Minute, 1)
+	for minute := range clock.Instant(2) {
+		from := minute * clock.Instant(time.Minute)
+		q.told(from+clock.Instant(59500*time.Millisecond), 1, time.Second, 1)
+		q.told(from+clock.Instant(59990*time.Millisecond), 1, time.Minute, 1)
+	}
 	require.InDelta(t, (1-DefaultTuning.ToldMargin)*100/60, q.pace, 1e-9)
-	for _, tc := range []struct{ least, more float64 }{{0, .9}, {1, .9967}, {2, 1}, {100, 1.15}} {
-		q.said, q.more, q.moreAt, q.least = int64(tc.least), 1, 0, 100
+	for _, tc := range []struct{ least, more float64 }{{0, .9}, {1, .9 * .9967}, {2, .9 * .9967}, {100, .9 * .9967 * 1.15}} {
+		q.said, q.moreAt, q.least = int64(tc.least), 0, 100
 		q.adapt(clock.Instant(2 * time.Minute))
 		require.InDelta(t, tc.more, q.more, 1e-3, "%v left", tc.least)
 	}
