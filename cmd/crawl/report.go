@@ -94,15 +94,10 @@ func (o *reporting) run(ctx context.Context) error {
 
 // writePage writes the whole page or nothing. It does not overwrite the file that the report is about.
 func (o *reporting) writePage(sum *summary.Summary) error {
-	from, errFrom := os.Stat(o.path)
-	to, errTo := os.Stat(o.html)
-	if errFrom == nil && errTo == nil && os.SameFile(from, to) {
+	if cli.SameFile(o.path, o.html) {
 		return cli.Usagef("--html %s is what the report is about: give another file", o.html)
 	}
-	if err := atomicfile.Replace(o.html, 0o666, sum.WriteHTML); err != nil {
-		return cli.Write("--html", err)
-	}
-	return nil
+	return cli.Write("--html", atomicfile.Replace(o.html, 0o666, sum.WriteHTML))
 }
 
 // addLimits adds what limited each host, from the last snapshot in the file of --stats.

@@ -152,15 +152,13 @@ func (a *audit) prepare() (err error) {
 		return cli.Usagef("--external requests links to sites of others, and --strategy off would do so without limit: leave one of them out")
 	}
 	if a.Dir == "" {
-		if a.work, err = os.MkdirTemp("", "crawl-audit-"); err != nil {
-			return cli.Open("a directory for temporary files", err)
-		}
-		return nil
+		a.work, err = os.MkdirTemp("", "crawl-audit-")
+		return cli.Open("a directory for temporary files", err)
 	}
 	a.work = filepath.Join(a.Dir, stateDir)
 	next, done := filepath.Join(a.Dir, nextDir), filepath.Join(a.Dir, jsonFile)
 	if _, err := os.Stat(done); err == nil { // an audit that can continue has no report yet, or replaces the one that is there
-		itself := same(a.Against, a.Dir) || same(a.Against, done)
+		itself := cli.SameFile(a.Against, a.Dir) || cli.SameFile(a.Against, done)
 		_, none := os.Stat(next)
 		switch {
 		case !a.Options.Output.Overwrite && (!itself || none != nil):
@@ -173,17 +171,7 @@ func (a *audit) prepare() (err error) {
 			}
 		}
 	}
-	if err = cmp.Or(os.MkdirAll(a.Dir, 0o777), os.MkdirAll(a.work, 0o700)); err != nil { // the umask of the user takes bits away
-		return cli.Open("--output", err)
-	}
-	return nil
-}
-
-// same reports whether both paths lead to one file or directory that exists.
-func same(path, other string) bool {
-	a, err := os.Stat(path)
-	b, missing := os.Stat(other)
-	return err == nil && missing == nil && os.SameFile(a, b)
+	return cli.Open("--output", cmp.Or(os.MkdirAll(a.Dir, 0o777), os.MkdirAll(a.work, 0o700))) // the umask of the user takes bits away
 }
 
 // older returns the audit to compare with, or nil. What that audit knows of other sites is reused for a day.
@@ -273,10 +261,7 @@ func (a *audit) open() (crawl.Options, error) {
 	switch old, missing := os.ReadFile(file); {
 	case errors.Is(err, fs.ErrNotExist):
 		o.StateDir = a.work
-		if err = os.WriteFile(file, []byte(seeds), 0o600); err != nil {
-			err = cli.Write("--output", err)
-		}
-		return o, err
+		return o, cli.Write("--output", os.WriteFile(file, []byte(seeds), 0o600))
 	case err != nil:
 		return o, err
 	case missing == nil && string(old) != seeds:
@@ -411,23 +396,19 @@ func (a *audit) fail(err error) error {
 
 // file writes one form of the report into the directory.
 func (a *audit) file(form report.Form, r *report.Report) error {
-	err := atomicfile.Replace(filepath.Join(a.Dir, form.Name), 0o666, func(w io.Writer) error { return form.Write(r, w) })
-	if err != nil {
-		return cli.Write("--output", err)
-	}
-	return nil
+	return cli.Write("--output", atomicfile.Replace(filepath.Join(a.Dir, form.Name), 0o666, func(w io.Writer) error { return form.Write(r, w) }))
 }
 
 // write writes all forms of the report into the directory, last the one that marks the audit as done, and one form to
 // Out. The state of an audit that is replaced goes first.
 func (a *audit) write(r *report.Report) error {
 	r.Dir = a.Dir
-	if state := filepath.Join(a.Dir, stateDir); a.Dir != "" && a.work != state {
-		if err := errors.Join(os.RemoveAll(state), os.Rename(a.work, state)); err != nil {
-			return cli.Write("--output", err)
-		}
-	}
 	if a.Dir != "" {
+		if state := filepath.Join(a.Dir, stateDir); a.work != state {
+			if err := errors.Join(os.RemoveAll(state), os.Rename(a.work, state)); err != nil {
+				return cli.Write("--output", err)
+			}
+		}
 		for _, form := range report.Forms {
 			if err := a.file(form, r); err != nil {
 				return err

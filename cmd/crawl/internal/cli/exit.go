@@ -98,15 +98,19 @@ func IO(err error) error { return &Error{CodeIO, err} }
 // IOf is IO of a formatted error.
 func IOf(format string, args ...any) error { return IO(fmt.Errorf(format, args...)) }
 
-// Open wraps a failure to open what, as the user knows it, for writing, and adds how to fix it if that is known.
+// Open wraps a failure to open what, as the user knows it, for writing, and adds how to fix it if that is known. It
+// returns nil if err is nil.
 func Open(what string, err error) error { return withFix("open", what, err) }
 
-// Write wraps a failure to write what, as the user knows it, and adds how to fix it if that is known.
+// Write wraps a failure to write what, as the user knows it, and adds how to fix it if that is known. It returns nil if
+// err is nil.
 func Write(what string, err error) error { return withFix("write", what, err) }
 
 func withFix(verb, what string, err error) error {
 	fix := ""
 	switch {
+	case err == nil:
+		return nil
 	case DiskFull(err):
 		fix = ": free some room there, or name another place"
 	case errors.Is(err, fs.ErrNotExist):
@@ -134,12 +138,7 @@ func DiskFull(err error) bool {
 }
 
 // Output wraps a failed write to standard output. It returns nil if err is nil.
-func Output(err error) error {
-	if err == nil {
-		return nil
-	}
-	return Write("standard output", Cause(err))
-}
+func Output(err error) error { return Write("standard output", Cause(err)) }
 
 // Cause returns the cause of a path error without its path, for a message that names the path already or should not
 // name it. Other errors it returns as they are.

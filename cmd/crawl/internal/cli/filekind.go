@@ -60,3 +60,11 @@ func kindOf(head []byte) string {
 	}
 	return ""
 }
+
+// SameFile reports whether two paths lead to the same file or directory. It is false for standard streams and devices,
+// which may be both input and output.
+func SameFile(a, b string) bool {
+	x, errX := os.Stat(a)
+	y, errY := os.Stat(b)
+	return errX == nil && errY == nil && (x.Mode().IsRegular() || x.IsDir()) && os.SameFile(x, y)
+}

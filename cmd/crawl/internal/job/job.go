@@ -153,7 +153,7 @@ func (j *Job) open() (err error) {
 	}
 	seeds := j.seedFiles()
 	for flag, path := range map[string]string{"--output": j.Settings.Output.Path, "--stats": j.Settings.Stats.Path, "output.events": j.Settings.Output.Events} {
-		if slices.ContainsFunc(seeds, func(file string) bool { return sameFile(file, path) }) {
+		if slices.ContainsFunc(seeds, func(file string) bool { return cli.SameFile(file, path) }) {
 			return cli.Usagef("%s and --input-file are the same file, %s: change one of them", flag, path)
 		}
 	}
@@ -187,14 +187,6 @@ func (j *Job) open() (err error) {
 		j.archive, err = j.openArchive(j.Settings.WARC.Dir)
 	}
 	return err
-}
-
-// sameFile reports whether two paths lead to the same regular file. It is false for standard streams and devices, which
-// may be both input and output.
-func sameFile(a, b string) bool {
-	x, errX := os.Stat(a)
-	y, errY := os.Stat(b)
-	return errX == nil && errY == nil && x.Mode().IsRegular() && os.SameFile(x, y)
 }
 
 func (j *Job) abandon() error {
