@@ -13,15 +13,14 @@ type block struct {
 	gap   time.Duration // silence before the trial that ended the last block; zero if the host never blocked
 	run   uint8         // number of 403 in a row
 	soft  bool          // some URL was answered 403 and later was not: here a 403 may mean "later"
-	tally tally         // requests admitted in a second of the host's clock
 }
 
 // blockRun is how many 403 in a row are a block. Pages that only some users may see are met singly.
 const blockRun = 5
 
 // observe counts 403s in a row, and reports whether there are enough to be a block. An admitted request ends the run
-// only if it was sent after the run began.
-func (b *block) observe(x *Sample) bool {
+// only if it was sent after the run began. The first 403 of a run ends the tally.
+func (b *block) observe(x *Sample, c *tally) bool {
 	if !x.Forbidden {
 		if b.run > 0 && x.SentAt > b.since {
 			b.run = 0
@@ -31,7 +30,7 @@ func (b *block) observe(x *Sample) bool {
 	}
 	if b.run++; b.run == 1 {
 		b.since = x.SentAt
-		b.tally.refuse(x.Second)
+		c.refuse(x.Second)
 	}
 	if b.run < blockRun {
 		return false
@@ -42,12 +41,12 @@ func (b *block) observe(x *Sample) bool {
 
 // estimate returns a rate just under the rate that was blocked, in requests per second: 95 % of it, or what the tally
 // counted in the second of the block if that is near. It says nothing of a host that never blocked.
-func (b *block) estimate(blocked float64) Estimate {
+func (b *block) estimate(blocked float64, c *tally) Estimate {
 	if b.gap == 0 {
 		return Estimate{}
 	}
 	e := Estimate{Rate: .95 * blocked, Confidence: 1, Cause: control.CauseForbidden}
-	if n := float64(b.tally.most()); n >= e.Rate/2 && n <= 1.5*blocked+1 {
+	if n := float64(c.most()); n >= e.Rate/2 && n <= 1.5*blocked+1 {
 		e.Rate = n
 	}
 	return e

@@ -172,6 +172,7 @@ type panel struct {
 	history     history
 	refill      refill
 	block       block
+	tally       tally
 	health      health
 	window      window
 	queueing    queueing
@@ -194,11 +195,11 @@ func (p *panel) see(x *Sample) (blocked bool) {
 	case x.refused():
 		p.connections.refused(x)
 	}
-	if blocked = p.block.observe(x); blocked {
+	if blocked = p.block.observe(x, &p.tally); blocked {
 		p.blockedAt = x.Rate
 	}
 	if !x.Forbidden {
-		p.block.tally.add(x.Second)
+		p.tally.add(x.Second)
 	}
 	if x.admitted() || bad {
 		if f := p.health.observe(x, bad); f == failing && p.health.resumed(0, false, 0) == failing {
@@ -213,7 +214,7 @@ func (p *panel) see(x *Sample) (blocked bool) {
 // estimates returns what each concludes at an instant.
 func (p *panel) estimates(now clock.Instant) map[string]Estimate {
 	return map[string]Estimate{
-		"refill": p.cycle, "block": p.block.estimate(p.blockedAt), "health": healthSays(&p.health),
+		"refill": p.cycle, "block": p.block.estimate(p.blockedAt, &p.tally), "health": healthSays(&p.health),
 		"window": p.window.estimate(), "queueing": p.queueing.estimate(),
 		"connections": p.connections.estimate(now), "hint": p.hint.estimate(now),
 	}

@@ -202,7 +202,7 @@ func (q *hint) estimate(now clock.Instant) (e Estimate) {
 	case now >= q.reset && 2*q.said > q.limit: // much was left at the latest response
 	case now >= q.reset: // the next one tells whether the quota is whole
 		e.Rate, e.NotBefore = lower(e.Rate, q.mean()), q.turn()
-	case q.pace > 0:
+	case q.pace > 0 || q.missed > 0:
 		e.Rate = lower(e.Rate, q.mean()*min(max(q.left, .5)/q.spare(), 1))
 	case q.left < 1+q.kept():
 		e.NotBefore = q.turn()

@@ -121,6 +121,9 @@ func TestQuotaResetOfOneRequest(t *testing.T) {
 		for range misses {
 			require.Zero(t, q.pace)
 			q.told(now, left, time.Second, 1)
+			q.left = 0
+			require.Zero(t, q.estimate(now).NotBefore, "it may slide, so it is not waited for")
+			require.Positive(t, q.estimate(now).Rate)
 			now = q.reset
 		}
 		require.InDelta(t, (1-DefaultTuning.ToldMargin)*limit/window.Seconds(), q.pace, 1e-9)

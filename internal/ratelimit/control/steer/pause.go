@@ -133,7 +133,7 @@ func (s *Steer) failed(x *Sample, trial bool) {
 	case x.ordered():
 		s.budget.pay(1)
 		s.hit(x, control.CauseRefused)
-	case x.Forbidden && s.block.observe(x):
+	case x.Forbidden && s.block.observe(x, &s.tally):
 		s.hit(x, control.CauseForbidden)
 		s.sentAt = s.block.since
 	case !s.tune.has(Health) && !x.Forbidden: // without health every failure is a refusal
@@ -269,7 +269,7 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause 
 	if s.blocked() {
 		cause = control.CauseBlocked
 		s.block.gap = s.wait
-		x := s.block.estimate(s.rate).Rate
+		x := s.block.estimate(s.rate, &s.tally).Rate
 		if lo := s.bounded(x); s.unbounded() {
 			s.lo = lo
 		} else { // in a probe: less than what was blocked had been proven

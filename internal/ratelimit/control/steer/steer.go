@@ -27,7 +27,8 @@ type Steer struct {
 
 	belief
 	refill
-	use usage
+	use   usage
+	tally tally
 	history
 	queueing
 	// hint is nil until a response tells a quota.
@@ -223,15 +224,13 @@ func (s *Steer) succeeded(x *Sample, trial bool) {
 	s.queueing.time(x.Latency)
 	if s.pause != nil {
 		s.connections.passed(x)
-		s.block.observe(x)
+		s.block.observe(x, &s.tally)
 	}
 	if trial {
 		s.resume(now)
 		return
 	}
-	if s.pause != nil {
-		s.block.tally.add(x.Second)
-	}
+	s.tally.add(x.Second)
 	if s.mode == Wait || s.pause != nil && x.SentAt < s.endAt {
 		return // sent before the refusal
 	}
@@ -261,6 +260,9 @@ func (s *Steer) queueAllows(rate float64) float64 {
 // busy reports whether requests are sent at nearly the rate that the plan allows.
 func (s *Steer) busy(now clock.Instant) bool { return !s.tune.has(Use) || s.use.busy(now, s.rate) }
 
+// toldGrowth is how many times as fast a search goes below the average rate of a told quota.
+const toldGrowth = 4
+
 // grow raises the rate exponentially in a search, while the rate is used. At the owner's ceiling the search ends, and
 // that rate counts as proven.
 func (s *Steer) grow(now clock.Instant) {
@@ -269,7 +271,11 @@ func (s *Steer) grow(now clock.Instant) {
 	if !s.busy(now) {
 		return
 	}
-	s.rate *= math.Exp(s.tune.Growth * dt / s.step().Seconds())
+	growth := s.tune.Growth
+	if s.hint.active(now) && s.rate < s.hint.mean() {
+		growth *= toldGrowth
+	}
+	s.rate *= math.Exp(growth * dt / s.step().Seconds())
 	if s.rate >= s.most {
 		s.lo = s.most / (1 - s.tune.Margin)
 		s.on(now, Bounded)

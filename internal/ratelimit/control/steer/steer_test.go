@@ -29,6 +29,27 @@ func TestHostsAreSmall(t *testing.T) {
 	require.LessOrEqual(t, unsafe.Sizeof(Steer{}), uintptr(320))
 }
 
+// A search is faster while the host tells that it grants more.
+func TestSearchFollowsAToldQuota(t *testing.T) {
+	for told, took := range map[bool]time.Duration{false: 5 * time.Second, true: 2500 * time.Millisecond} {
+		r := newRig(t, control.Host{Start: 1, Floor: .1, Ceiling: 100})
+		var q header.Quota
+		if told {
+			q = header.Quota{Limit: 200, Remaining: 200, Reset: 20 * time.Second, Window: 20 * time.Second}
+		}
+		for r.Plan(r.now).Rate < 9 {
+			r.Sent(r.now, 1)
+			r.now = r.now.Add(10 * time.Millisecond)
+			r.Observe(r.now, control.Observation{
+				SentAt: r.now, Class: outcome.OK, Latency: time.Millisecond, InFlight: 1, Floor: .1, Ceiling: 100, Window: r.w, Quota: q,
+			})
+			r.now = r.now.Add(seconds(1/r.Plan(r.now).Rate) - 10*time.Millisecond)
+			q.Remaining--
+		}
+		require.InDelta(t, took.Seconds(), r.now.Sub(0).Seconds(), .5, "told: %v", told)
+	}
+}
+
 // People are told the limit of a host: what it refused of late, or the average that it tells if that binds.
 func TestLimitIsTold(t *testing.T) {
 	r := newRig(t, control.Host{Start: 1, Floor: .1, Ceiling: 100})
