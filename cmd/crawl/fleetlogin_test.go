@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/internal/lab/practice"
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
@@ -42,7 +41,7 @@ func TestFleetStoreHasNoLogin(t *testing.T) {
 			all.WriteString(key + "\n" + value + "\n")
 		}
 	}
-	site := practice.NewMembers(3, 96, "ann", secretPassword)
+	site := newMembers(3, 96, "ann", secretPassword)
 	site.Lasts = 4
 	address, dir := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/members") || r.URL.Path == "/login" {
@@ -66,7 +65,7 @@ func TestFleetStoreHasNoLogin(t *testing.T) {
 	dump()
 	files, err := filepath.Glob(filepath.Join(dir, "*", "item*.jsonl"))
 	require.NoError(t, err)
-	var rows []practice.Row
+	var rows []practiceRow
 	for _, file := range files {
 		rows = append(rows, linesOf(t, file)...)
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/internal/lab/practice"
 )
 
 func crawls(t *testing.T, code int, args ...string) (stdout, stderr string) {
@@ -54,7 +53,7 @@ func serve(t *testing.T, h http.Handler) string {
 
 // tableOf reads a CSV file of items as rows of a practice site. The columns that are numbers or lists in like are so in
 // the rows.
-func tableOf(t *testing.T, path string, like practice.Row) (rows []practice.Row) {
+func tableOf(t *testing.T, path string, like practiceRow) (rows []practiceRow) {
 	t.Helper()
 	f, err := os.Open(path)
 	require.NoError(t, err)
@@ -62,7 +61,7 @@ func tableOf(t *testing.T, path string, like practice.Row) (rows []practice.Row)
 	lines, err := csv.NewReader(f).ReadAll()
 	require.NoError(t, err)
 	for _, line := range lines[1:] {
-		row := practice.Row{}
+		row := practiceRow{}
 		for i, name := range lines[0] {
 			switch like[name].(type) {
 			case float64:
@@ -86,9 +85,9 @@ func tableOf(t *testing.T, path string, like practice.Row) (rows []practice.Row)
 }
 
 // sameRows compares the rows that were found with the true ones, in these fields and in any order.
-func sameRows(t *testing.T, want, got []practice.Row, names ...string) {
+func sameRows(t *testing.T, want, got []practiceRow, names ...string) {
 	t.Helper()
-	text := func(rows []practice.Row) (all []string) {
+	text := func(rows []practiceRow) (all []string) {
 		for _, row := range rows {
 			line := ""
 			for _, name := range names {
@@ -111,7 +110,7 @@ func sameRows(t *testing.T, want, got []practice.Row, names ...string) {
 }
 
 func TestItemsOfQuotes(t *testing.T) {
-	site := practice.Quotes(1, 97)
+	site := quotesSite(1, 97)
 	url, file := serve(t, site), filepath.Join(t.TempDir(), "quotes.csv")
 	_, stderr := crawls(t, 0, append(fast, url, "-o", file, "--item", "css:.quote", "--field", "text=css:.text", "--field", "author=css:.author",
 		"--field", "tags:all=css:.tags .tag", "--next", "css:li.next a")...)
@@ -121,7 +120,7 @@ func TestItemsOfQuotes(t *testing.T) {
 }
 
 func TestItemsOfBooks(t *testing.T) {
-	site := practice.Books(2, 93)
+	site := booksSite(2, 93)
 	url, dir := serve(t, site), t.TempDir()
 	rules := filepath.Join(dir, "books.yaml")
 	require.NoError(t, os.WriteFile(rules, []byte(`
@@ -154,7 +153,7 @@ extract:
 }
 
 func TestItemsOfAScroll(t *testing.T) {
-	site := practice.Scroll(4, 35)
+	site := scrollSite(4, 35)
 	url, file := serve(t, site), filepath.Join(t.TempDir(), "quotes.csv")
 	crawls(t, 0, append(fast, url+"/api/quotes", "-o", file, "--item", "json:quotes", "--field", "text=json:text", "--field", "author=json:author.name",
 		"--field", "tags:all=json:tags", "--next", "param:page")...)
@@ -162,7 +161,7 @@ func TestItemsOfAScroll(t *testing.T) {
 }
 
 func TestItemsOfTeams(t *testing.T) {
-	site := practice.Teams(5, 582)
+	site := teamsSite(5, 582)
 	url, file := serve(t, site), filepath.Join(t.TempDir(), "teams.csv")
 	args := append(fast, url+"/pages/forms/", "-o", file, "--item", "css:tr.team", "--field", "name=css:.name")
 	for _, name := range []string{"year", "wins", "losses", "pct", "gf", "ga", "diff"} {
@@ -175,7 +174,7 @@ func TestItemsOfTeams(t *testing.T) {
 
 // A crawl that is killed again and again has each item once in every file.
 func TestItemsOfACrawlThatIsKilled(t *testing.T) {
-	site := practice.Quotes(6, 160)
+	site := quotesSite(6, 160)
 	var served atomic.Int64
 	hits := make(chan struct{}, 1000)
 	url := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -203,5 +202,5 @@ func TestItemsOfACrawlThatIsKilled(t *testing.T) {
 	require.Greater(t, runs, 1, "it was killed in the midst of it")
 	require.Less(t, runs, 20)
 	sameRows(t, site.Rows, tableOf(t, dir+"/out/quote.csv", site.Rows[0]), "text")
-	require.Len(t, tableOf(t, dir+"/out/person.csv", practice.Row{"name": ""}), 160)
+	require.Len(t, tableOf(t, dir+"/out/person.csv", practiceRow{"name": ""}), 160)
 }

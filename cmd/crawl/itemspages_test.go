@@ -14,19 +14,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/lab/docpage"
-	"github.com/treadlight/crawl/internal/lab/practice"
 )
 
 var consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
 
 // The output in the documentation of items and logins is what the commands print, line by line and in that order.
 func TestPagesOfItemsAndLogins(t *testing.T) {
-	members := practice.NewMembers(1, 12, "ann", secretPassword)
+	members := newMembers(1, 12, "ann", secretPassword)
 	for page, site := range map[string]struct {
 		address string
 		handler http.Handler
 	}{
-		"docs/how-to/items.md": {"http://127.0.0.1:8941", practice.Books(1, 45)},
+		"docs/how-to/items.md": {"http://127.0.0.1:8941", booksSite(1, 45)},
 		"docs/how-to/login.md": {"http://127.0.0.1:8942", members},
 	} {
 		t.Run(page, func(t *testing.T) {

@@ -20,8 +20,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/stretchr/testify/require"
-
-	"github.com/treadlight/crawl/internal/lab/practice"
 )
 
 func loginFile(t *testing.T, text string) string {
@@ -40,7 +38,7 @@ func memberRules(login string) []string {
 // the crawl out.
 func TestItemsBehindALogin(t *testing.T) {
 	t.Setenv("SHOP_PASSWORD", secretPassword)
-	site := practice.NewMembers(3, 48, "ann", secretPassword)
+	site := newMembers(3, 48, "ann", secretPassword)
 	site.Lasts = 3
 	url, file := serve(t, site), filepath.Join(t.TempDir(), "quotes.csv")
 	login := loginFile(t, "page: "+url+"/login\nuser: ann\npassword: ${SHOP_PASSWORD}\nsuccess: css:a[href='/logout']\n")
@@ -55,7 +53,7 @@ func TestItemsBehindALogin(t *testing.T) {
 
 func TestLoginsThatFail(t *testing.T) {
 	t.Setenv("SHOP_PASSWORD", "wrong")
-	site := practice.NewMembers(3, 8, "ann", secretPassword)
+	site := newMembers(3, 8, "ann", secretPassword)
 	url := serve(t, site)
 	for text, want := range map[string]string{
 		"user: ann\npassword: ${SHOP_PASSWORD}\nsuccess: css:a[href='/logout']\n":                             "css:a[href='/logout'] does not hold at " + url + "/login",
@@ -82,7 +80,7 @@ func TestLoginsThatFail(t *testing.T) {
 // site refused, before a page was fetched.
 func TestRefusedLoginsLeaveNoOutput(t *testing.T) {
 	t.Setenv("SHOP_PASSWORD", secretPassword)
-	site := practice.NewMembers(3, 8, "ann", secretPassword)
+	site := newMembers(3, 8, "ann", secretPassword)
 	url := serve(t, site)
 	good := "page: " + url + "/login\nuser: ann\npassword: ${SHOP_PASSWORD}\nsuccess: css:a[href='/logout']\n"
 	for _, name := range []string{"quotes.csv", "quotes/"} {
@@ -105,7 +103,7 @@ func TestRefusedLoginsLeaveNoOutput(t *testing.T) {
 // level, and what it sends by HTTP. A crawl that is resumed uses its session.
 func TestSecretsAreNowhere(t *testing.T) {
 	t.Setenv("SHOP_PASSWORD", secretPassword)
-	site := practice.NewMembers(3, 48, "ann", secretPassword)
+	site := newMembers(3, 48, "ann", secretPassword)
 	var seen sync.Mutex
 	told := map[string][]byte{} // sent by the console, while it crawls, and to the collector of traces
 	listen := freePort(t)
@@ -210,12 +208,12 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-func linesOf(t *testing.T, path string) (rows []practice.Row) {
+func linesOf(t *testing.T, path string) (rows []practiceRow) {
 	t.Helper()
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	for line := range strings.Lines(string(data)) {
-		row := practice.Row{}
+		row := practiceRow{}
 		require.NoError(t, json.Unmarshal([]byte(line), &row))
 		rows = append(rows, row)
 	}

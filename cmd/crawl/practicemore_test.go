@@ -1,4 +1,4 @@
-package practice
+package main
 
 import (
 	"encoding/json"
@@ -11,10 +11,10 @@ import (
 	"sync"
 )
 
-// Members is quotes behind a login, with a form whose hidden token counts once, sessions that end, and a way out on
+// practiceMembers is quotes behind a login, with a form whose hidden token counts once, sessions that end, and a way out on
 // each page.
-type Members struct {
-	Site
+type practiceMembers struct {
+	practiceSite
 	User, Password string
 	// Lasts is how many pages a session is good for. Zero: any number.
 	Lasts int
@@ -27,10 +27,10 @@ type Members struct {
 	left     int
 }
 
-// NewMembers makes one; who knows user and password sees /members/1 and so on.
-func NewMembers(seed uint64, n int, user, password string) *Members {
+// newMembers makes one; who knows user and password sees /members/1 and so on.
+func newMembers(seed uint64, n int, user, password string) *practiceMembers {
 	rows := quotesOf(seed, n)
-	m := &Members{User: user, Password: password, tokens: map[string]bool{}, sessions: map[string]int{}}
+	m := &practiceMembers{User: user, Password: password, tokens: map[string]bool{}, sessions: map[string]int{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /login", m.form)
 	mux.HandleFunc("POST /login", m.enter)
@@ -48,7 +48,7 @@ func NewMembers(seed uint64, n int, user, password string) *Members {
 		if m.inside(r) {
 			body = `<p><a href="/logout">Logout</a></p><a href="/members/1">Members</a>`
 		}
-		write(w, "Quotes to Scrape", body)
+		writePage(w, "Quotes to Scrape", body)
 	})
 	mux.HandleFunc("GET /members/{n}", func(w http.ResponseWriter, r *http.Request) {
 		if !m.inside(r) {
@@ -58,44 +58,44 @@ func NewMembers(seed uint64, n int, user, password string) *Members {
 		if c, err := r.Cookie("session"); err == nil { // it lives on from page to page
 			http.SetCookie(w, &http.Cookie{Name: "session", Value: c.Value, Path: "/", HttpOnly: true, MaxAge: 3600})
 		}
-		at := page(r.PathValue("n"))
+		at := pageNumber(r.PathValue("n"))
 		var b strings.Builder
 		b.WriteString(`<p><a href="/logout">Logout</a></p>`)
-		for _, q := range part(rows, at, 5) {
-			b.WriteString(quote(q, true))
+		for _, q := range partOf(rows, at, 5) {
+			b.WriteString(quoteHTML(q, true))
 		}
-		write(w, "Members", b.String()+pager(at, 5, len(rows), "/members/%d"))
+		writePage(w, "Members", b.String()+pagerHTML(at, 5, len(rows), "/members/%d"))
 	})
-	m.Site = Site{mux, rows}
+	m.practiceSite = practiceSite{mux, rows}
 	return m
 }
 
 // Counts is how often somebody logged in, and left by the link.
-func (m *Members) Counts() (logins, left int) {
+func (m *practiceMembers) Counts() (logins, left int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.logins, m.left
 }
 
 // Sessions are the secrets of all sessions and forms there were.
-func (m *Members) Sessions() []string {
+func (m *practiceMembers) Sessions() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.Clone(m.given)
 }
 
-func (m *Members) form(w http.ResponseWriter, _ *http.Request) {
+func (m *practiceMembers) form(w http.ResponseWriter, _ *http.Request) {
 	m.mu.Lock()
 	token := fmt.Sprintf("%x", rand.Uint64())
 	m.tokens[token] = true
 	m.given = append(m.given, token)
 	m.mu.Unlock()
 	http.SetCookie(w, &http.Cookie{Name: "csrf", Value: token, Path: "/", HttpOnly: true})
-	write(w, "Login", `<form action="/search" id="search"><input name="q"><input type="submit" name="go" value="Search"></form>
+	writePage(w, "Login", `<form action="/search" id="search"><input name="q"><input type="submit" name="go" value="Search"></form>
 <form action="/login" method="post" accept-charset="utf-8"><input type="hidden" name="csrf_token" value="`+token+`"/><label>Username</label><input type="text" class="form-control" id="username" name="username"/><label>Password</label><input type="password" id="password" name="password"/><input type="checkbox" name="remember" value="1" checked><input type="submit" name="login" value="Login"/><button type="submit" name="forgot" value="1" formaction="/forgot">Forgot</button></form>`)
 }
 
-func (m *Members) enter(w http.ResponseWriter, r *http.Request) {
+func (m *practiceMembers) enter(w http.ResponseWriter, r *http.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	token := r.PostFormValue("csrf_token")
@@ -114,7 +114,7 @@ func (m *Members) enter(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusFound)
 }
 
-func (m *Members) inside(r *http.Request) bool {
+func (m *practiceMembers) inside(r *http.Request) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c, err := r.Cookie("session")
@@ -130,15 +130,15 @@ func (m *Members) inside(r *http.Request) bool {
 	return true
 }
 
-// Scroll is quotes that a script asks for as one scrolls: /scroll has none, and /api/quotes?page=N ten of them as JSON.
-func Scroll(seed uint64, n int) *Site {
+// scrollSite is quotes that a script asks for as one scrolls: /scroll has none, and /api/quotes?page=N ten of them as JSON.
+func scrollSite(seed uint64, n int) *practiceSite {
 	rows := quotesOf(seed, n)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /scroll", func(w http.ResponseWriter, _ *http.Request) {
-		write(w, "Quotes to Scrape", `<div class="quotes"></div><script src="/static/jquery.js"></script><script>var page = 1; function load() { $.get("/api/quotes?page=" + page, function(r) { if (r.has_next) page++; }); }</script>`)
+		writePage(w, "Quotes to Scrape", `<div class="quotes"></div><script src="/static/jquery.js"></script><script>var page = 1; function load() { $.get("/api/quotes?page=" + page, function(r) { if (r.has_next) page++; }); }</script>`)
 	})
 	mux.HandleFunc("GET /api/quotes", func(w http.ResponseWriter, r *http.Request) {
-		at := page(r.URL.Query().Get("page"))
+		at := pageNumber(r.URL.Query().Get("page"))
 		type author struct {
 			Link string `json:"goodreads_link"`
 			Name string `json:"name"`
@@ -150,24 +150,24 @@ func Scroll(seed uint64, n int) *Site {
 			Text   string   `json:"text"`
 		}
 		all := []one{}
-		for _, q := range part(rows, at, 10) {
+		for _, q := range partOf(rows, at, 10) {
 			name := q["author"].(string)
-			all = append(all, one{author{"/author/show/" + slug(name), name, slug(name)}, append([]string{}, q["tags"].([]string)...), q["text"].(string)})
+			all = append(all, one{author{"/author/show/" + slugOf(name), name, slugOf(name)}, append([]string{}, q["tags"].([]string)...), q["text"].(string)})
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(map[string]any{"has_next": at*10 < len(rows), "page": at, "quotes": all, "tag": nil, "top_ten_tags": []any{[]any{"love", 14}}})
 	})
-	return &Site{mux, rows}
+	return &practiceSite{mux, rows}
 }
 
-// Teams is a table of hockey teams, twenty-five to a page: /pages/forms/?page_num=N.
-func Teams(seed uint64, n int) *Site {
+// teamsSite is a table of hockey teams, twenty-five to a page: /pages/forms/?page_num=N.
+func teamsSite(seed uint64, n int) *practiceSite {
 	r := rand.New(rand.NewPCG(seed, 3))
-	rows := make([]Row, n)
+	rows := make([]practiceRow, n)
 	for i := range rows {
 		wins, losses, gf, ga := r.IntN(60), r.IntN(60), 150+r.IntN(200), 150+r.IntN(200)
-		rows[i] = Row{
-			"name": pick(r, cities) + " " + pick(r, mascots), "year": float64(1990 + i/21), "wins": float64(wins), "losses": float64(losses),
+		rows[i] = practiceRow{
+			"name": oneOf(r, teamCities) + " " + oneOf(r, teamMascots), "year": float64(1990 + i/21), "wins": float64(wins), "losses": float64(losses),
 			"pct": float64(1000*wins/max(wins+losses, 1)) / 1000, "gf": float64(gf), "ga": float64(ga), "diff": float64(gf - ga),
 		}
 		if i > n/2 { // before that nobody counted them
@@ -176,11 +176,11 @@ func Teams(seed uint64, n int) *Site {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /pages/forms/{$}", func(w http.ResponseWriter, r *http.Request) {
-		at := page(r.URL.Query().Get("page_num"))
+		at := pageNumber(r.URL.Query().Get("page_num"))
 		var b strings.Builder
 		b.WriteString(`<h1>Hockey Teams: Forms, Searching and Pagination</h1><form action="/pages/forms/" method="GET" class="form-inline"><input type="text" id="q" name="q" placeholder="Search for Teams"><input type="submit" class="btn" value="Search"></form>
 <table class="table"><tr><th> Team Name </th><th> Year </th><th> Wins </th><th> Losses </th><th> OT Losses </th><th> Win % </th><th> Goals For (GF) </th><th> Goals Against (GA) </th><th> + / - </th></tr>`)
-		for _, q := range part(rows, at, 25) {
+		for _, q := range partOf(rows, at, 25) {
 			sign, ot := "text-success", ""
 			if q["diff"].(float64) < 0 {
 				sign = "text-danger"
@@ -199,7 +199,7 @@ func Teams(seed uint64, n int) *Site {
 		if at < last {
 			fmt.Fprintf(&b, `<li><a href="/pages/forms/?page_num=%d" aria-label="Next"><span aria-hidden="true">&raquo;</span></a></li>`, at+1)
 		}
-		write(w, "Hockey Teams", b.String()+`</ul><select name="per_page" id="per_page"><option value="25" selected>25</option><option value="50">50</option></select></div>`)
+		writePage(w, "Hockey Teams", b.String()+`</ul><select name="per_page" id="per_page"><option value="25" selected>25</option><option value="50">50</option></select></div>`)
 	})
-	return &Site{mux, rows}
+	return &practiceSite{mux, rows}
 }
