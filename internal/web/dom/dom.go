@@ -91,17 +91,6 @@ func prune(root *html.Node, most int) bool {
 	return false
 }
 
-// After returns the node that follows n and its content, in the order of the page. It returns nil after the last node
-// below root.
-func After(n, root *html.Node) *html.Node {
-	for ; n != nil && n != root; n = n.Parent {
-		if n.NextSibling != nil {
-			return n.NextSibling
-		}
-	}
-	return nil
-}
-
 // TextWithin returns the text of n as a reader sees it, with each run of white space as one space, and words of
 // different blocks separated. Scripts, styles and templates have no text. At most limit bytes are collected, and their
 // cost is taken from the budget; when that is spent, the rest is left out.

@@ -159,13 +159,6 @@ func BenchmarkParse(b *testing.B) {
 	})
 }
 
-func TestAfter(t *testing.T) {
-	root := Parse([]byte("<body><p>a<b>b</b></p><i>c</i>")).Root
-	body := find(root, "body")
-	require.Equal(t, find(root, "i"), After(find(root, "b"), body))
-	require.Nil(t, After(find(root, "i"), body))
-}
-
 func TestWords(t *testing.T) {
 	for s, want := range map[string]int{
 		"": 0, "one": 1, "one two": 2, "it's": 1, "a-b": 2, "x1 22": 2, "…": 0, "去年の春": 2, "ไทย": 2, "ລາວ": 2, "हिन्दी भाषा": 2, "cafe\u0301 noir": 2, "co\u00adop": 1, "مُحَمَّد": 1, "'tis": 1, "한국어 문장": 2, "naïve Straße": 2,

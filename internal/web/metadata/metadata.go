@@ -45,27 +45,7 @@ type Metadata struct {
 // Read reads the metadata of any tree.
 func Read(d *dom.Document) Metadata {
 	r := reader{left: MaxJSON, budget: d.Budget}
-	for n := d.Root; n != nil && r.budget.Spend(1); {
-		switch {
-		case n.Type != html.ElementNode:
-		case n.DataAtom == atom.Meta:
-			r.meta(n)
-		case n.DataAtom == atom.Script:
-			mediaType, _ := dom.Attr(n, "type")
-			mediaType, _, _ = strings.Cut(mediaType, ";")
-			if strings.EqualFold(strings.TrimSpace(mediaType), "application/ld+json") {
-				r.block(n)
-			}
-		}
-		switch {
-		case n.DataAtom == atom.Template: // it is no part of the page yet
-			n = dom.After(n, d.Root)
-		case n.FirstChild != nil:
-			n = n.FirstChild
-		default:
-			n = dom.After(n, d.Root)
-		}
-	}
+	r.children(d.Root)
 	return r.Metadata
 }
 
@@ -73,6 +53,25 @@ type reader struct {
 	Metadata
 	left   int // bytes that blocks may still take
 	budget *effort.Budget
+}
+
+// children reads what is in n. It recurses, as trees are not deep.
+func (r *reader) children(n *html.Node) {
+	for c := n.FirstChild; c != nil && r.budget.Spend(1); c = c.NextSibling {
+		switch c.DataAtom {
+		case atom.Template: // it is no part of the page yet
+			continue
+		case atom.Meta:
+			r.meta(c)
+		case atom.Script:
+			mediaType, _ := dom.Attr(c, "type")
+			mediaType, _, _ = strings.Cut(mediaType, ";")
+			if strings.EqualFold(strings.TrimSpace(mediaType), "application/ld+json") {
+				r.block(c)
+			}
+		}
+		r.children(c)
+	}
 }
 
 // prefixes are those of Open Graph and its types, of Facebook and of Twitter.
