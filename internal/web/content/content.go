@@ -246,10 +246,8 @@ func (r *Reader) tree(doc *extract.Document, budget *effort.Budget, rec *record.
 	}
 }
 
-func noteFields(rec *record.Record, all []fields.Field, err error) {
-	for _, f := range all {
-		rec.Fields = append(rec.Fields, record.Values{Name: f.Name, Values: f.Values, List: f.All, Number: f.Number})
-	}
+func noteFields(rec *record.Record, all []record.Values, err error) {
+	rec.Fields = append(rec.Fields, all...)
 	if err != nil {
 		rec.FieldsError = err.Error()
 	}

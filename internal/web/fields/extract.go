@@ -17,18 +17,8 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/record"
 )
-
-// Field has the values of one name.
-type Field struct {
-	Name string
-	// Values are in the order of the page. There is at least one, and none is empty.
-	Values []string
-	// All says that the rule selects all values. Otherwise there is one value.
-	All bool
-	// Number says that the values are numbers in JSON syntax.
-	Number bool
-}
 
 // Within is what rules are evaluated in: a page, or a part of it.
 type Within struct {
@@ -48,8 +38,9 @@ type page struct {
 const maxErrors = 5
 
 // Page extracts the fields of a page, in the order of the rules. Url is the URL of the page, and base the one against
-// which references are resolved. The error says what was cut or failed; the fields are valid all the same.
-func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, error) {
+// which references are resolved. Each field has a value at least, and none is empty. The error says what was cut or
+// failed; the fields are valid all the same.
+func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]record.Values, error) {
 	if e == nil {
 		return nil, nil
 	}
@@ -63,18 +54,18 @@ func (e *Extractor) Page(url, base canonical.URL, d *dom.Document) ([]Field, err
 
 // In extracts the fields of a part of a page. It is like Page, except that its error does not say whether the page was
 // cut.
-func (e *Extractor) In(w Within) ([]Field, error) {
+func (e *Extractor) In(w Within) ([]record.Values, error) {
 	if e == nil {
 		return nil, nil
 	}
 	p := &page{Within: w}
-	var all []Field
+	var all []record.Values
 	for i := range e.rules {
 		c := &e.rules[i]
 		if p.Budget.Spent() {
 			break
 		}
-		if slices.ContainsFunc(all, func(f Field) bool { return f.Name == c.Name }) || !c.wants(p.URL.String()) {
+		if slices.ContainsFunc(all, func(f record.Values) bool { return f.Name == c.Name }) || !c.wants(p.URL.String()) {
 			continue
 		}
 		if f := p.field(c); len(f.Values) > 0 {
@@ -88,8 +79,8 @@ func (e *Extractor) In(w Within) ([]Field, error) {
 var errCut = fmt.Errorf("only a part of the page was looked at: it has more than %d bytes or extract.max_elements, or takes longer than extract.max_time", dom.MaxBytes)
 
 // field evaluates one rule. If the XPath interpreter panics, the field is missing and there is an error.
-func (p *page) field(c *compiled) (f Field) {
-	f = Field{Name: c.Name, All: c.All, Number: c.Type == Number}
+func (p *page) field(c *compiled) (f record.Values) {
+	f = record.Values{Name: c.Name, List: c.All, Number: c.Type == Number}
 	defer func() {
 		r := recover()
 		if r == nil {
@@ -144,7 +135,7 @@ const (
 )
 
 // matches adds the matches of a regular expression in the text, which is read in pieces.
-func (p *page) matches(f *Field, c *compiled) {
+func (p *page) matches(f *record.Values, c *compiled) {
 	text := dom.TextWithin(p.Node, reText, p.Budget)
 	for text != "" {
 		piece := text
@@ -178,7 +169,7 @@ func (p *page) matches(f *Field, c *compiled) {
 }
 
 // add adds a value and reports whether more values are wanted.
-func (p *page) add(f *Field, c *compiled, value string) bool {
+func (p *page) add(f *record.Values, c *compiled, value string) bool {
 	if value == "" {
 		return true
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/dom"
+	"github.com/treadlight/crawl/record"
 )
 
 const shop = `<!doctype html><html><head><title>A  lamp</title>
@@ -32,7 +33,7 @@ func url(t testing.TB, s string) canonical.URL {
 	return u
 }
 
-func extract(t testing.TB, page string, lines ...string) ([]Field, error) {
+func extract(t testing.TB, page string, lines ...string) ([]record.Values, error) {
 	t.Helper()
 	rules := make([]Rule, len(lines))
 	for i, line := range lines {
@@ -53,7 +54,7 @@ func TestPage(t *testing.T) {
 		var values []string
 		for _, f := range got {
 			require.Equal(t, "x", f.Name)
-			require.Equal(t, strings.Contains(line, ":all"), f.All, line)
+			require.Equal(t, strings.Contains(line, ":all"), f.List, line)
 			require.Equal(t, strings.Contains(line, "x:number"), f.Number, line)
 			values = f.Values
 		}
@@ -66,7 +67,7 @@ func TestPage(t *testing.T) {
 func TestFallback(t *testing.T) {
 	got, err := extract(t, shop, "b=css:.nothing", "a=css:h1", "b:number=css:.price", "b=css:h1", "a=css:title")
 	require.NoError(t, err)
-	require.Equal(t, []Field{{Name: "a", Values: []string{"A lamp"}}, {Name: "b", Values: []string{"1234.50"}, Number: true}}, got)
+	require.Equal(t, []record.Values{{Name: "a", Values: []string{"A lamp"}}, {Name: "b", Values: []string{"1234.50"}, Number: true}}, got)
 }
 
 func TestBaseIsNotThePage(t *testing.T) {

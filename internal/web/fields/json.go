@@ -11,6 +11,7 @@ import (
 	"github.com/theory/jsonpath"
 
 	"github.com/treadlight/crawl/internal/web/effort"
+	"github.com/treadlight/crawl/record"
 )
 
 // maxPath bounds a JSONPath, in bytes, and maxChoices the commas in it, as each may double the values found.
@@ -65,7 +66,7 @@ func SelectJSON(path *jsonpath.Path, in any, budget *effort.Budget) []any {
 	return found
 }
 
-func (p *page) json(f *Field, c *compiled) {
+func (p *page) json(f *record.Values, c *compiled) {
 	for _, v := range SelectJSON(c.json, p.JSON, p.Budget) {
 		list, isList := v.([]any)
 		if !isList || !c.All {

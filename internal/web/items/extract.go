@@ -51,32 +51,33 @@ func (r *Rules) Extractor() (*Extractor, error) {
 	e := &Extractor{rules: r, tagged: len(r.Names()) > 1}
 	for i := range r.Kinds {
 		k := kind{Kind: &r.Kinds[i]}
+		var err error
 		if k.Schema == "" && !k.Whole {
-			parts, err := fields.New([]fields.Rule{k.Select})
-			if err != nil {
+			if k.parts, err = compile(k.Select); err != nil {
 				return nil, err
 			}
-			k.parts = parts.Extractor()
 		}
-		set, err := fields.New(k.Fields)
-		if err != nil {
+		if k.fields, err = compile(k.Fields...); err != nil {
 			return nil, fmt.Errorf("fields of %s: %w", k.Name, err)
 		}
-		k.fields = set.Extractor()
 		e.kinds = append(e.kinds, k)
 	}
-	for i := range r.Nexts {
-		var x *fields.Extractor
-		if r.Nexts[i].Rule.Name != "" {
-			set, err := fields.New([]fields.Rule{r.Nexts[i].Rule})
-			if err != nil {
+	e.nexts = make([]*fields.Extractor, len(r.Nexts))
+	for i, n := range r.Nexts {
+		if n.Rule.Name != "" {
+			var err error
+			if e.nexts[i], err = compile(n.Rule); err != nil {
 				return nil, err
 			}
-			x = set.Extractor()
 		}
-		e.nexts = append(e.nexts, x)
 	}
 	return e, nil
+}
+
+// compile makes an extractor for one worker. It is nil if there are no rules.
+func compile(rules ...fields.Rule) (*fields.Extractor, error) {
+	set, err := fields.New(rules)
+	return set.Extractor(), err
 }
 
 // Wants reports whether any rule is for the page.
@@ -198,12 +199,10 @@ func (k *kind) item(part fields.Within) (*record.Extracted, error) {
 		return item, nil
 	}
 	found, err := k.fields.In(part)
-	if !slices.ContainsFunc(found, func(f fields.Field) bool { return !k.isPage(f.Name, f.Values[0], part.URL.String()) }) {
+	if !slices.ContainsFunc(found, func(f record.Values) bool { return !k.isPage(f.Name, f.Values[0], part.URL.String()) }) {
 		return nil, err
 	}
-	for _, f := range found {
-		item.Fields = append(item.Fields, record.Values{Name: f.Name, Values: f.Values, List: f.All, Number: f.Number})
-	}
+	item.Fields = append(item.Fields, found...)
 	return item, err
 }
 

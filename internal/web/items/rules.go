@@ -130,10 +130,7 @@ func Parse(lines []string) (*Rules, error) {
 			r.Nexts = append(r.Nexts, n)
 		default:
 			f, err := fields.Parse(line)
-			if err == nil {
-				err = f.Check()
-			}
-			if err != nil {
+			if err = cmp.Or(err, f.Check()); err != nil {
 				return nil, err
 			}
 			if to := len(r.Kinds) - 1; to >= 0 {

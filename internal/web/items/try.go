@@ -2,6 +2,7 @@ package items
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/treadlight/crawl/internal/web/fields"
 	"github.com/treadlight/crawl/record"
@@ -50,21 +51,14 @@ type TriedNext struct {
 // Missed reports whether a rule that applies found nothing.
 func (t *Tried) Missed() bool {
 	for _, k := range t.Kinds {
-		if k.Skips == "" && (k.Found == 0 || missed(k.Fields)) {
+		if k.Skips == "" && (k.Found == 0 || slices.ContainsFunc(k.Fields, TriedField.missed)) {
 			return true
 		}
 	}
-	return missed(t.Fields)
+	return slices.ContainsFunc(t.Fields, TriedField.missed)
 }
 
-func missed(all []TriedField) bool {
-	for _, f := range all {
-		if f.Found == 0 {
-			return true
-		}
-	}
-	return false
-}
+func (t TriedField) missed() bool { return t.Found == 0 }
 
 // Try evaluates the rules on one page and reports what each finds, and why those fail that find nothing.
 func (r *Rules) Try(p *Page) (*Tried, error) {
@@ -85,12 +79,8 @@ func (r *Rules) Try(p *Page) (*Tried, error) {
 		matched = matched || len(k.Fields) > 0
 		t.Kinds = append(t.Kinds, k)
 	}
-	for _, f := range r.Page {
-		tried, err := tryField(f, []fields.Within{w})
-		if err != nil {
-			return nil, err
-		}
-		t.Fields = append(t.Fields, tried)
+	if t.Fields, err = tryFields(r.Page, []fields.Within{w}); err != nil {
+		return nil, err
 	}
 	for i := range r.Nexts {
 		t.Next = append(t.Next, e.tryNext(i, p, w, total))
@@ -133,24 +123,29 @@ func (e *Extractor) try(i int, p *Page, w fields.Within) (TriedKind, error) {
 	if len(parts) == 0 {
 		return t, nil
 	}
-	for _, f := range k.Fields {
+	var err error
+	t.Fields, err = tryFields(k.Fields, parts)
+	return t, err
+}
+
+func tryFields(rules []fields.Rule, parts []fields.Within) (all []TriedField, err error) {
+	for _, f := range rules {
 		tried, err := tryField(f, parts)
 		if err != nil {
-			return t, err
+			return nil, err
 		}
-		t.Fields = append(t.Fields, tried)
+		all = append(all, tried)
 	}
-	return t, nil
+	return all, nil
 }
 
 // tryField evaluates a rule for a field in parts of a page.
 func tryField(f fields.Rule, parts []fields.Within) (TriedField, error) {
 	t := TriedField{Rule: f.String(), Name: f.Name, Of: len(parts)}
-	set, err := fields.New([]fields.Rule{f})
+	e, err := compile(f)
 	if err != nil {
 		return t, err
 	}
-	e := set.Extractor()
 	values := func(e *fields.Extractor, w fields.Within) []string {
 		left := fields.MaxPage
 		w.Left = &left
@@ -173,8 +168,8 @@ func tryField(f fields.Rule, parts []fields.Within) (TriedField, error) {
 	if f.Type == fields.Number || f.Type == fields.URL || f.Type == fields.Date {
 		as := f
 		as.Type = fields.Text
-		if set, err = fields.New([]fields.Rule{as}); err == nil {
-			if v := values(set.Extractor(), parts[0]); len(v) > 0 {
+		if e, err = compile(as); err == nil {
+			if v := values(e, parts[0]); len(v) > 0 {
 				t.Miss = fmt.Sprintf("it finds %.60q, which is no %s", v[0], f.Type)
 				return t, nil
 			}
