@@ -17,7 +17,7 @@ const workspace = 512
 
 // resolve implements the WHATWG URL parser for http and https. It works on whole parts instead of single characters.
 func resolve[T text](base URL, ref T) (URL, error) {
-	ref = strip(trim(ref))
+	ref = strip(Trim(ref))
 	if len(ref) == 0 {
 		if base.IsZero() {
 			return URL{}, errEmpty
@@ -42,7 +42,7 @@ func resolve[T text](base URL, ref T) (URL, error) {
 // [URL.Dir]), so that the result may be cached. It is false for references that contain the name of the page, and for
 // some others.
 func Portable(ref []byte) bool {
-	ref = trim(ref)
+	ref = Trim(ref)
 	if len(ref) == 0 || ref[0] == '?' || ref[0] == '#' {
 		return false
 	}
@@ -50,8 +50,8 @@ func Portable(ref []byte) bool {
 	return colon < 0 || len(ref) > colon+2 && ref[colon+1] == '/' && ref[colon+2] == '/'
 }
 
-// trim removes C0 controls and spaces from both ends, as in the standard.
-func trim[T text](s T) T {
+// Trim removes C0 controls and spaces from both ends, as in the standard.
+func Trim[T text](s T) T {
 	for len(s) > 0 && s[0] <= ' ' {
 		s = s[1:]
 	}

@@ -25,7 +25,7 @@ func Steps(text string, r *Rules) ([]Step, URL, error) {
 	w := walk{now: text}
 	u, err := Parse(text)
 	w.step("white space", "controls and space around a URL, and line ends within, are not part of it",
-		strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(trim(text)))
+		strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(Trim(text)))
 	w.step("fragment", "what follows # is never sent", w.now[:index(w.now, '#')])
 	if err != nil {
 		return w.steps, URL{}, err

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // cssScanner finds the references of a style sheet: url(), src(), @import and the strings of image-set() and image(),
@@ -28,7 +30,7 @@ func (e *Extractor) css(s []byte) {
 	}
 	c := cssScanner{s: s}
 	for ref := c.next(); ref != nil && e.opts.Budget.Spend(1); ref = c.next() {
-		if ref = Trim(ref); len(ref) > 0 && ref[0] != '#' {
+		if ref = canonical.Trim(ref); len(ref) > 0 && ref[0] != '#' {
 			e.links.add(part, ref)
 		}
 	}

@@ -272,16 +272,16 @@ func (e *Extractor) take(a attr, as meaning) {
 	case likePage:
 		e.takeIf(likeURL(val), a, toPage)
 	case pathLike:
-		begins := func(start string) bool { return hasPrefix(Trim(val), start) }
+		begins := func(start string) bool { return hasPrefix(canonical.Trim(val), start) }
 		e.takeIf(slices.ContainsFunc(paths, begins) && likeURL(val), a, toPage)
 	case likePart:
-		if hasPrefix(Trim(val), "url(") {
+		if hasPrefix(canonical.Trim(val), "url(") {
 			e.css(val)
 		} else if likeURL(val) {
 			e.take(a, toPart)
 		}
 	case likeParts:
-		first := Trim(val)
+		first := canonical.Trim(val)
 		e.takeIf(likeURL(bytes.TrimRight(first[:endOf(first, 0, space)], ",")), a, toParts)
 	}
 }
@@ -290,7 +290,7 @@ var paths = []string{"/", "./", "../", "?", "http://", "https://"}
 
 // likeURL reports whether a value looks like a URL. It excludes words, numbers, colors, data and templates.
 func likeURL(s []byte) bool {
-	s = Trim(s)
+	s = canonical.Trim(s)
 	if len(s) == 0 || len(s) > canonical.MaxLength || s[0] == '#' {
 		return false
 	}
@@ -402,13 +402,13 @@ func (e *Extractor) openApplet() {
 	if e.template > 0 || !e.opts.Resources {
 		return
 	}
-	base := bytes.Clone(Trim(e.attr(attrCodebase)))
+	base := bytes.Clone(canonical.Trim(e.attr(attrCodebase)))
 	if len(base) > 0 && base[len(base)-1] != '/' {
 		base = append(base, '/')
 	}
 	for _, a := range [...]attr{attrCode, attrArchive} {
 		for i, ref := range bytes.SplitN(e.attr(a), []byte(","), maxArchives+1) {
-			if ref = Trim(ref); len(ref) > 0 && i < maxArchives {
+			if ref = canonical.Trim(ref); len(ref) > 0 && i < maxArchives {
 				e.links.add(part, append(slices.Clip(base), ref...))
 			}
 		}

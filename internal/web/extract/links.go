@@ -112,19 +112,8 @@ func (l *links) store(p pending, ref []byte) pending {
 }
 
 func withoutFragment(ref []byte) []byte {
-	ref, _, _ = bytes.Cut(Trim(ref), []byte("#"))
+	ref, _, _ = bytes.Cut(canonical.Trim(ref), []byte("#"))
 	return ref
-}
-
-// Trim removes C0 controls and spaces from both ends, as the URL standard does.
-func Trim(s []byte) []byte {
-	for len(s) > 0 && s[0] <= ' ' {
-		s = s[1:]
-	}
-	for len(s) > 0 && s[len(s)-1] <= ' ' {
-		s = s[:len(s)-1]
-	}
-	return s
 }
 
 // count counts a reference if the error says that it is too long.

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"mime/multipart"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -370,6 +371,9 @@ func (f *Form) encoding() (name string, enc *encoding.Encoder) {
 	return "UTF-8", nil
 }
 
+// asForms turns the escapes of net/url into those of forms.
+var asForms = strings.NewReplacer("%2A", "*", "~", "%7E")
+
 // encode sets the body of a POST.
 func (f *Form) encode(s *Submission, enctype string, enc *encoding.Encoder) error {
 	lines := strings.NewReplacer("\r\n", "\r\n", "\r", "\r\n", "\n", "\r\n")
@@ -402,28 +406,12 @@ func (f *Form) encode(s *Submission, enctype string, enc *encoding.Encoder) erro
 		}
 		s.ContentType = "text/plain"
 	default:
-		for i, field := range s.Fields {
-			if i > 0 {
-				s.Body = append(s.Body, '&')
-			}
-			s.Body = appendEncoded(append(appendEncoded(s.Body, sent(field.Name)), '='), sent(field.Value))
+		var pairs []string
+		for _, field := range s.Fields {
+			pairs = append(pairs, url.QueryEscape(sent(field.Name))+"="+url.QueryEscape(sent(field.Value)))
 		}
+		s.Body = append(s.Body, asForms.Replace(strings.Join(pairs, "&"))...)
 		s.ContentType = "application/x-www-form-urlencoded"
 	}
 	return nil
-}
-
-func appendEncoded(dst []byte, s string) []byte {
-	const digits = "0123456789ABCDEF"
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == ' ':
-			dst = append(dst, '+')
-		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', strings.IndexByte("*-._", c) >= 0:
-			dst = append(dst, c)
-		default:
-			dst = append(dst, '%', digits[c>>4], digits[c&15])
-		}
-	}
-	return dst
 }

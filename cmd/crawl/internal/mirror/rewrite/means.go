@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/treadlight/crawl/internal/lazy"
+	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/extract"
 )
 
@@ -134,7 +135,7 @@ func (w *walker) page(t *extract.Tag, a extract.Attr) {
 // baseElement takes the first base with a valid href as the base of the page. It empties or removes the href in the copy.
 func (w *walker) baseElement(t *extract.Tag, a extract.Attr) {
 	w.value(t, a, func(s []byte) {
-		if u, err := w.doc.URL.ResolveBytes(w.utf8(extract.Trim(s))); err == nil && w.base.IsZero() {
+		if u, err := w.doc.URL.ResolveBytes(w.utf8(canonical.Trim(s))); err == nil && w.base.IsZero() {
 			w.base = u
 			w.again = w.again || w.late && len(w.frames) == 1
 		}
@@ -220,8 +221,8 @@ func (w *walker) srcset(s []byte, r Role) {
 // css walks through a style sheet or a declaration.
 func (w *walker) css(s []byte) {
 	extract.CSSReferences(s, func(ref []byte, from, to int) {
-		if ref = extract.Trim(ref); len(ref) > 0 && ref[0] != '#' {
-			if own := extract.Trim(s[from:to]); bytes.Equal(ref, own) {
+		if ref = canonical.Trim(ref); len(ref) > 0 && ref[0] != '#' {
+			if own := canonical.Trim(s[from:to]); bytes.Equal(ref, own) {
 				ref = own
 			}
 			w.link(slices.Clip(ref), from, to, Link{Role: Part}, plain)

@@ -87,7 +87,7 @@ func (w *walker) set(from, to int, text string) {
 
 // link adds a reference that the text has between two offsets.
 func (w *walker) link(ref []byte, from, to int, l Link, in quoting) {
-	l.Ref = extract.Trim(ref)
+	l.Ref = canonical.Trim(ref)
 	switch scheme := schemeOf(l.Ref); {
 	case scheme == "":
 	case scheme != "http" && scheme != "https":
@@ -244,7 +244,7 @@ var charsetLabel = lazy.Regexp(`(?i)charset\s*=\s*["']?([\w:.-]+)`)
 // label handles the name of a charset in a declaration. The charset of the header replaces it, because the header took
 // precedence.
 func (w *walker) label(s []byte, from, to int) {
-	_, name := charset.Lookup(string(extract.Trim(s[from:to])))
+	_, name := charset.Lookup(string(canonical.Trim(s[from:to])))
 	if w.declared || name == "" || len(w.frames) > 1 {
 		return
 	}
