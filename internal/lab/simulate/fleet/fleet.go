@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 )
 
 // Config is a web, the processes, and the costs.
@@ -149,7 +150,7 @@ func Run(c Config) (Result, error) {
 type process struct {
 	at, virtual float64 // the clocks at the last change
 	demand      float64 // of its hosts, in requests per second
-	owned       finishHeap
+	owned       []owned // the one that ends first is the last
 }
 
 type owned struct {
@@ -168,7 +169,7 @@ func (p *process) next(capacity float64) float64 {
 	if len(p.owned) == 0 {
 		return math.Inf(1)
 	}
-	return p.at + (p.owned[0].end-p.virtual)/p.speed(capacity)
+	return p.at + (p.owned[len(p.owned)-1].end-p.virtual)/p.speed(capacity)
 }
 
 func (p *process) advance(now, capacity float64) {
@@ -212,8 +213,9 @@ func (f *play) run() {
 		f.pass(at)
 		f.rate -= min(p.demand, f.cfg.Capacity)
 		p.advance(at, f.cfg.Capacity)
-		p.demand -= heap.Pop(&p.owned).(owned).rate
-		if len(p.owned) == 0 {
+		last := len(p.owned) - 1
+		p.demand -= p.owned[last].rate
+		if p.owned = p.owned[:last]; last == 0 {
 			p.demand = 0 // no rounding error remains
 		}
 		f.give(p)
@@ -229,7 +231,9 @@ func (f *play) give(p *process) {
 	h := f.hosts[0]
 	f.hosts = f.hosts[1:]
 	p.demand += h.rate
-	heap.Push(&p.owned, owned{p.virtual + h.pages/h.rate, h.rate})
+	end := p.virtual + h.pages/h.rate
+	i, _ := slices.BinarySearchFunc(p.owned, end, func(o owned, end float64) int { return cmp.Compare(end, o.end) })
+	p.owned = slices.Insert(p.owned, i, owned{end, h.rate})
 }
 
 func (f *play) pass(to float64) {
@@ -243,20 +247,6 @@ func (f *play) pass(to float64) {
 	}
 	f.done += f.rate * (to - f.at)
 	f.at = to
-}
-
-type finishHeap []owned
-
-func (h finishHeap) Len() int           { return len(h) }
-func (h finishHeap) Less(i, j int) bool { return h[i].end < h[j].end }
-func (h finishHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-
-func (h *finishHeap) Push(x any) { *h = append(*h, x.(owned)) }
-
-func (h *finishHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
 }
 
 type processHeap struct {
