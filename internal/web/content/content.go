@@ -130,9 +130,7 @@ func (r *Reader) Read(doc *extract.Document, budget *effort.Budget, rec *record.
 	opts := r.cfg.Extract
 	opts.Budget = budget
 	if err := r.extractor.Document(doc, opts, &r.Found); err != nil {
-		if rec.Error == nil {
-			rec.Error = &record.Error{Class: outcome.Decode.String(), Message: err.Error()}
-		}
+		rec.Error = cmp.Or(rec.Error, &record.Error{Class: outcome.Decode.String(), Message: err.Error()})
 		return false
 	}
 	r.page = doc.URL

@@ -45,9 +45,7 @@ func (r *Reader) ReadBy(ctx context.Context, read Extractor, doc *extract.Docume
 		err = errors.New("the extractor returned neither a result nor an error")
 	}
 	if err != nil {
-		if rec.Error == nil {
-			rec.Error = &record.Error{Class: classExtractor, Message: err.Error()}
-		}
+		rec.Error = cmp.Or(rec.Error, &record.Error{Class: classExtractor, Message: err.Error()})
 		return false
 	}
 	r.page = doc.URL

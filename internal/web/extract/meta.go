@@ -2,6 +2,7 @@ package extract
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
 	"net/http"
 	"slices"
@@ -19,9 +20,7 @@ func (e *Extractor) openHTML() {
 		return
 	}
 	for _, a := range [...]attr{attrLang, attrXMLLang} {
-		if e.dst.Lang == "" {
-			e.dst.Lang = field(e.attr(a))
-		}
+		e.dst.Lang = cmp.Or(e.dst.Lang, field(e.attr(a)))
 	}
 }
 
@@ -115,9 +114,7 @@ func putMeta(m *record.Meta, name, content []byte) {
 	default:
 		return
 	}
-	if *to == "" {
-		*to = field(content)
-	}
+	*to = cmp.Or(*to, field(content))
 }
 
 const (

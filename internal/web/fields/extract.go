@@ -1,6 +1,7 @@
 package fields
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -306,9 +307,7 @@ func number(s string) string {
 	if start > 0 && s[start-1] == '.' && (start == 1 || !joined(s[:start-1])) && fraction == "" {
 		whole, fraction = "0", whole // .5
 	}
-	if whole = strings.TrimLeft(whole, "0"); whole == "" {
-		whole = "0"
-	}
+	whole = cmp.Or(strings.TrimLeft(whole, "0"), "0")
 	if fraction != "" {
 		whole += "." + fraction
 	}

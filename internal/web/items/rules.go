@@ -124,9 +124,7 @@ func Parse(lines []string) (*Rules, error) {
 			if err != nil {
 				return nil, err
 			}
-			if n.Match == nil {
-				n.Match = match
-			}
+			n.Match = cmp.Or(n.Match, match)
 			r.Nexts = append(r.Nexts, n)
 		default:
 			f, err := fields.Parse(line)
@@ -196,7 +194,7 @@ func parseItem(s string) (k Kind, err error) {
 		return k, fmt.Errorf("%q names no type; write one such as schema:Product", s)
 	case how == schemaPrefix:
 		k.Schema = what
-		name = cmp.Or(name, strings.Map(inName, lastOf(what)))
+		name = cmp.Or(name, outOfName().ReplaceAllString(what, ""))
 	default:
 		if k.Select, err = fields.Parse("item=" + how + what); err == nil && k.Select.Attr != "" {
 			err = fmt.Errorf("%q ends with an attribute, and an item is an element; leave out @%s", s, k.Select.Attr)
@@ -209,14 +207,8 @@ func parseItem(s string) (k Kind, err error) {
 	return k, nil
 }
 
-func lastOf(s string) string { return s[strings.LastIndexAny(s, "/:#")+1:] }
-
-func inName(r rune) rune {
-	if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-		return r
-	}
-	return -1
-}
+// outOfName matches all of a type that is not its name: what comes before it, and what no name has.
+var outOfName = lazy.Regexp(`(?s)^.*[/:#]|[^-_0-9A-Za-z]`)
 
 var paramForm = lazy.Regexp(`^([^=+&#?\s]+)(?:=(\d{1,9}))?(?:\+(\d{1,9}))?$`)
 

@@ -50,12 +50,9 @@ type TriedNext struct {
 
 // Missed reports whether a rule that applies found nothing.
 func (t *Tried) Missed() bool {
-	for _, k := range t.Kinds {
-		if k.Skips == "" && (k.Found == 0 || slices.ContainsFunc(k.Fields, TriedField.missed)) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(t.Fields, TriedField.missed)
+	return slices.ContainsFunc(t.Fields, TriedField.missed) || slices.ContainsFunc(t.Kinds, func(k TriedKind) bool {
+		return k.Skips == "" && (k.Found == 0 || slices.ContainsFunc(k.Fields, TriedField.missed))
+	})
 }
 
 func (t TriedField) missed() bool { return t.Found == 0 }

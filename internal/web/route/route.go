@@ -298,12 +298,9 @@ func (t token) fits(text string, slash byte) bool {
 }
 
 func (p *Pattern) queryMatches(s *subject) bool {
-	for _, c := range p.query {
-		if !s.values().Has(c.key) || c.wildcard == "" && s.values().Get(c.key) != c.value {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(p.query, func(c condition) bool {
+		return !s.values().Has(c.key) || c.wildcard == "" && s.values().Get(c.key) != c.value
+	})
 }
 
 // values returns the parameters. Malformed ones are left out.

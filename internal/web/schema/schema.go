@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"github.com/treadlight/crawl/internal/lazy"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/fields"
@@ -66,14 +67,10 @@ func Types(d *dom.Document, base canonical.URL) []string {
 
 // short returns a type without the address of its vocabulary.
 func short(s string) string {
-	s = strings.TrimSpace(s)
-	for _, prefix := range [...]string{"http://schema.org/", "https://schema.org/", "http://www.schema.org/", "https://www.schema.org/", "schema:"} {
-		if len(s) > len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {
-			return s[len(prefix):]
-		}
-	}
-	return s
+	return vocabulary().ReplaceAllString(strings.TrimSpace(s), "$1")
 }
+
+var vocabulary = lazy.Regexp(`(?is)^(?:https?://(?:www\.)?schema\.org/|schema:)(.)`)
 
 func plain(s string) string { return strings.ToLower(short(s)) }
 

@@ -10,6 +10,7 @@
 package scope
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"regexp"
@@ -329,15 +330,9 @@ type patterns struct {
 }
 
 func newPatterns(include, exclude []string) (*patterns, error) {
-	in, err := compile("Include", include)
-	if err != nil {
-		return nil, err
-	}
-	out, err := compile("Exclude", exclude)
-	if err != nil {
-		return nil, err
-	}
-	return &patterns{include: in, exclude: out}, nil
+	in, wrongIn := compile("Include", include)
+	out, wrongOut := compile("Exclude", exclude)
+	return &patterns{include: in, exclude: out}, cmp.Or(wrongIn, wrongOut)
 }
 
 func compile(field string, patterns []string) ([]*regexp.Regexp, error) {

@@ -91,15 +91,7 @@ func (h *hasher) inner(segment string) {
 const maxName = 24
 
 func varies(segment string) bool {
-	if len(segment) > maxName {
-		return true
-	}
-	for i := range len(segment) {
-		if c := segment[i]; c <= '9' && c >= '0' || c == '-' || c == '_' || c == '%' || c == '=' || c == ',' || c == '+' {
-			return true
-		}
-	}
-	return false
+	return len(segment) > maxName || strings.ContainsAny(segment, "0123456789-_%=,+")
 }
 
 // maxExtension is the longest file extension, such as ".html".
