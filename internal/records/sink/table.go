@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,9 +114,7 @@ func (t table) append(dst []byte, r *record.Record) []byte {
 	c.end()
 	c.text(r.RemoteAddr)
 	e := r.Error
-	if e == nil {
-		e = &record.Error{}
-	}
+	e = cmp.Or(e, &record.Error{})
 	c.text(e.Class)
 	c.text(e.Message)
 	c.buf = append(c.buf, r.ID...)

@@ -7,6 +7,7 @@
 package tree
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -136,9 +137,7 @@ func list(pages map[string]listed, more bool) string {
 		}
 		p := pages[file]
 		title := inBrackets.Replace(p.title)
-		if title == "" {
-			title = p.url
-		}
+		title = cmp.Or(title, p.url)
 		fmt.Fprintf(&b, "- [%s](%s): %s\n", title, file, p.url)
 	}
 	if more {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -192,9 +193,6 @@ func surtQuery(query string) string {
 // unescaped undoes percent-encoding repeatedly until none is left, in one pass, so that a URL that was escaped twice
 // gets the same key. Invalid escapes stay as they are.
 func unescaped(s string) string {
-	if !strings.Contains(s, "%") {
-		return s
-	}
 	out := make([]byte, 0, len(s))
 	for i := range len(s) {
 		out = append(out, s[i])
@@ -210,20 +208,12 @@ func unescaped(s string) string {
 
 // escaped escapes control characters, spaces, non-ASCII bytes, "#" and "%".
 func escaped(s string) string {
-	const digits = "0123456789ABCDEF"
-	i := 0
-	for i < len(s) && s[i] > ' ' && s[i] < 0x7f && s[i] != '#' && s[i] != '%' {
-		i++
-	}
-	if i == len(s) {
-		return s
-	}
-	out := append(make([]byte, 0, len(s)+16), s[:i]...)
-	for ; i < len(s); i++ {
+	out := make([]byte, 0, len(s))
+	for i := range len(s) {
 		if c := s[i]; c > ' ' && c < 0x7f && c != '#' && c != '%' {
 			out = append(out, c)
 		} else {
-			out = append(out, '%', digits[c>>4], digits[c&15])
+			out = fmt.Appendf(out, "%%%02X", c)
 		}
 	}
 	return string(out)
