@@ -123,9 +123,7 @@ func (s *spec) server(rnd *rand.Rand) Server {
 		}
 		p.Sigma = 0.3
 	}
-	if p.Median == 0 {
-		p.Median = 85 * time.Millisecond
-	}
+	p.Median = cmp.Or(p.Median, 85*time.Millisecond)
 	return &pages{Server: server, median: p.Median, sigma: p.Sigma, factor: p.Slower, rnd: rnd}
 }
 

@@ -117,7 +117,8 @@ func (d *driver) passSeconds(to clock.Instant) {
 	}
 	for ; clock.Instant(d.seconds+1)*clock.Instant(time.Second) <= to; d.seconds++ {
 		d.clock.now = clock.Instant(d.seconds+1) * clock.Instant(time.Second)
-		d.OnSecond(d.meter.second(d.seconds, d.inspect()))
+		span := d.meter.seconds[d.seconds]
+		d.OnSecond(Second{time.Duration(d.seconds) * time.Second, span.Capacity, span, int(d.meter.granted[d.seconds]), d.inspect()})
 	}
 }
 

@@ -133,13 +133,6 @@ func newMeter(sc *Scenario, ceiling float64) *meter {
 	return m
 }
 
-func (m *meter) second(i int, plan ratelimit.DomainSnapshot) Second {
-	return Second{
-		At: time.Duration(i) * time.Second, Capacity: m.seconds[i].Capacity,
-		Span: m.seconds[i], Granted: int(m.granted[i]), Plan: plan,
-	}
-}
-
 func (m *meter) sent(now clock.Instant, inside bool) {
 	m.granted[now/clock.Instant(time.Second)]++
 	if inside {

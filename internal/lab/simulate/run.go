@@ -77,10 +77,8 @@ func (s *Simulation) sites(clk *virtual) ([]*site, error) {
 	}
 	sites := make([]*site, s.Scenario.Hosts)
 	for i := range sites {
-		sites[i] = &site{lookAt: clock.Instant(i) * clock.Instant(s.Scenario.Joins), client: client(i)}
-		if i == 0 || i >= s.Scenario.Hosts-s.Scenario.Apart {
-			sites[i].server = s.server(i)
-		} else {
+		sites[i] = &site{lookAt: clock.Instant(i) * clock.Instant(s.Scenario.Joins), client: client(i), server: s.server(i)}
+		if i > 0 && i < s.Scenario.Hosts-s.Scenario.Apart {
 			sites[i].server = sites[0].server
 		}
 	}

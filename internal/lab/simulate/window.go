@@ -89,9 +89,7 @@ func (s *sliding) Serve(now clock.Instant) Answer {
 	s.log[s.at] = now
 	s.n = min(s.n+1, len(s.log))
 	s.inside++
-	if s.at++; s.at == len(s.log) {
-		s.at = 0
-	}
+	s.at = (s.at + 1) % len(s.log)
 	return s.tell(now, admitted())
 }
 

@@ -1,6 +1,7 @@
 package testsite
 
 import (
+	"cmp"
 	"net"
 	"net/http"
 	"time"
@@ -207,8 +208,6 @@ func HeadOfLine(slow int) Config {
 
 // wholeTree returns the fanout with which the home page links to every page, within bounds.
 func wholeTree(pages int) int {
-	if pages == 0 {
-		pages = defaultPages
-	}
+	pages = cmp.Or(pages, defaultPages)
 	return max(1, min(maxFanout, pages-1))
 }

@@ -73,7 +73,8 @@ func newGate(s *Site, cfg Host, seed uint64) (*gate, error) {
 	}
 	g := &gate{
 		day: newDay(cfg.Day), tells: cfg.Refusal.tells(), bounds: boundsOf(&cfg, s.epoch),
-		time: heldClock{Clock: s.clk, base: s.epoch.Round(0)}, work: newWork(cfg.Load, seed), bans: newBans(cfg.Ban),
+		time: heldClock{Clock: s.clk, base: s.epoch.Round(0)}, work: newWork(cfg.Load, seed),
+		bans: bans{within: cmp.Or(cfg.Ban.Within, cfg.Ban.For), term: cfg.Ban.For, refused: make([]clock.Instant, cfg.Ban.After)},
 	}
 	g.plain = g.bounds.tightest().plain
 	g.used = newUsage(g.bounds.rate(), g.bounds.window())
@@ -400,10 +401,6 @@ type bans struct {
 	next, n      int             // of the ring: the index for the next refusal, and how many there are
 	until        clock.Instant   // end of the latest ban
 	count        int64
-}
-
-func newBans(cfg Ban) bans {
-	return bans{within: cmp.Or(cfg.Within, cfg.For), term: cfg.For, refused: make([]clock.Instant, cfg.After)}
 }
 
 func (b *bans) refuse(now clock.Instant) {

@@ -209,10 +209,8 @@ func (h *host) finish(t target, d decision, e ending) {
 	if t.kind == kindRobots && d.robots {
 		h.rec.robotsAnswer(h.site.now(), e.status)
 	}
-	if e.content {
-		if h.rec.serve(h.slot(t)) && t.kind == kindListed {
-			h.rec.ListedServed++
-		}
+	if e.content && h.rec.serve(h.slot(t)) && t.kind == kindListed {
+		h.rec.ListedServed++
 	}
 }
 

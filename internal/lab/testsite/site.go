@@ -43,9 +43,7 @@ func New(cfg Config) (*Site, error) {
 	}
 	cfg.Base = cmp.Or(cfg.Base, defaultBase)
 	cfg.Grace = cmp.Or(cfg.Grace, defaultGrace)
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	if cfg.Listen == nil {
 		cfg.Listen = func(address string) (net.Listener, error) { return net.Listen("tcp", address) }
 	}
@@ -139,9 +137,7 @@ func (s *Site) listenLocked(port int) error {
 				"use one host with base 127.0.0.1, or give lo0 the other addresses)", h.index+1, len(s.hosts), err)
 		}
 		open = append(open, ln)
-		if port == 0 {
-			port = portOf(ln)
-		}
+		port = cmp.Or(port, portOf(ln))
 	}
 	s.listeners = open
 	s.port.Store(int32(port))

@@ -172,11 +172,6 @@ func (p *process) next(capacity float64) float64 {
 	return p.at + (p.owned[len(p.owned)-1].end-p.virtual)/p.speed(capacity)
 }
 
-func (p *process) advance(now, capacity float64) {
-	p.virtual += (now - p.at) * p.speed(capacity)
-	p.at = now
-}
-
 type play struct {
 	cfg   *Config
 	hosts []host // hosts that no process has had yet
@@ -212,7 +207,8 @@ func (f *play) run() {
 		}
 		f.pass(at)
 		f.rate -= min(p.demand, f.cfg.Capacity)
-		p.advance(at, f.cfg.Capacity)
+		p.virtual += (at - p.at) * p.speed(f.cfg.Capacity)
+		p.at = at
 		last := len(p.owned) - 1
 		p.demand -= p.owned[last].rate
 		if p.owned = p.owned[:last]; last == 0 {
