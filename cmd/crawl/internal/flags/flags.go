@@ -3,6 +3,7 @@
 package flags
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -128,10 +129,7 @@ func Again(file string, load func() (*config.Loaded, error)) func() (*config.Loa
 
 // FileIn returns the file of the configuration, from --config or else CRAWL_CONFIG in env; "" means none.
 func (s *Settings) FileIn(env []string) string {
-	if s.File != "" {
-		return s.File
-	}
-	return cli.LookupEnv(env, "CRAWL_CONFIG")
+	return cmp.Or(s.File, cli.LookupEnv(env, "CRAWL_CONFIG"))
 }
 
 // Load loads the settings from the given sources. Its errors have the exit codes that [Wrong] gives them.

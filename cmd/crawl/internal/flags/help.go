@@ -177,10 +177,7 @@ func WriteFull(w io.Writer, cmd *cobra.Command, columns int) error {
 
 // About returns the description of a command, or a sentence of its title if it has none.
 func About(cmd *cobra.Command) string {
-	if cmd.Long == "" {
-		return cmd.Short + "."
-	}
-	return cmd.Long
+	return cmp.Or(cmd.Long, cmd.Short+".")
 }
 
 // grouped returns the flags of a command that are not hidden, by group. It puts --help among the messages if the

@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +55,7 @@ func layOut(cfg *config.Config) error {
 	if shared {
 		return nil
 	}
-	if cfg.State.Dir == "" {
-		cfg.State.Dir = filepath.Clean(dir)
-	}
+	cfg.State.Dir = cmp.Or(cfg.State.Dir, filepath.Clean(dir))
 	if err := cfg.Validate(); err != nil { // the chosen files may collide with others of the settings
 		return cli.Usage(err)
 	}

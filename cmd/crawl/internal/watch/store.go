@@ -72,11 +72,7 @@ func (s *store) failed() error {
 }
 
 // stop fails if ctx has ended.
-func (s *store) stop(ctx context.Context) {
-	if s.err == nil {
-		s.err = ctx.Err()
-	}
-}
+func (s *store) stop(ctx context.Context) { s.err = cmp.Or(s.err, ctx.Err()) }
 
 // transact runs f in a transaction, which fails if a method fails.
 func (s *store) transact(f func()) error {

@@ -375,9 +375,7 @@ func (w *Watch) options() crawl.Options {
 	o.Scope.IgnoreSitemaps, o.Scope.IgnoreFeeds, o.Scope.Include = true, true, nil
 	o.OnPage, o.OnRequest, o.OnSkip = w.take, w.ask, w.skipped
 	o.Named = func(host string) bool { return w.named[host] }
-	if o.Politeness.Remember == "" {
-		o.Politeness.Remember = filepath.Join(w.o.Dir, "watch.rates")
-	}
+	o.Politeness.Remember = cmp.Or(o.Politeness.Remember, filepath.Join(w.o.Dir, "watch.rates"))
 	return o
 }
 
