@@ -193,10 +193,5 @@ func (t *Tag) Word(name string) string {
 
 // HasWord reports whether an attribute, a list of words, has one of the given words.
 func (t *Tag) HasWord(name string, words ...string) bool {
-	for word := range strings.FieldsSeq(t.Word(name)) {
-		if slices.Contains(words, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(strings.Fields(t.Word(name)), func(word string) bool { return slices.Contains(words, word) })
 }

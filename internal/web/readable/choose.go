@@ -162,21 +162,14 @@ func markedMain(blocks []*block) bool {
 
 // keepWhole keeps the rest of lists, tables and code of which more than a quarter is kept.
 func keepWhole(blocks []*block) {
-	type words struct{ kept, all int }
-	count := make(map[*html.Node]words)
+	kept, all := make(map[*html.Node]int), make(map[*html.Node]int)
 	for _, b := range blocks {
-		if b.whole == nil {
-			continue
+		if all[b.whole] += b.words; b.main {
+			kept[b.whole] += b.words
 		}
-		w := count[b.whole]
-		w.all += b.words
-		if b.main {
-			w.kept += b.words
-		}
-		count[b.whole] = w
 	}
 	for _, b := range blocks {
-		if w := count[b.whole]; b.whole != nil && !b.aside && 4*w.kept > w.all {
+		if b.whole != nil && !b.aside && 4*kept[b.whole] > all[b.whole] {
 			b.main = true
 		}
 	}

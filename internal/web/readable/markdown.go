@@ -1,6 +1,7 @@
 package readable
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/JohannesKaufmann/html-to-markdown/v2/converter"
@@ -27,10 +28,7 @@ func (a *Article) Markdown() string {
 	if text == "" {
 		return ""
 	}
-	body := convert(a)
-	if body == "" { // if the converter fails the text is without formatting
-		body = text
-	}
+	body := cmp.Or(convert(a), text) // if the converter fails the text is without formatting
 	body = strings.TrimSpace(strings.ToValidUTF8(body, "\uFFFD"))
 	if title := a.about.Title; title != "" && !strings.HasPrefix(body, "# ") {
 		body = "# " + escape(title) + "\n\n" + body

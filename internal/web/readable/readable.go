@@ -140,29 +140,21 @@ func (a *Article) readability() (found map[*byte]bool) {
 // affordable reports whether Readability can read a page in time. It reads the text below an element again for each
 // element, so the cost of text grows with its depth.
 func affordable(root *html.Node) bool {
-	nodes, cost, depth := 0, 0, 0
-	for n := root; n != nil; {
+	nodes, cost := 0, 0
+	var add func(n *html.Node, depth int) bool
+	add = func(n *html.Node, depth int) bool {
 		nodes++
 		cost += depth * (1 + len(n.Data)/32)
 		for i := range n.Attr {
 			cost += len(n.Attr[i].Val) / 32
 		}
-		if nodes > maxNodes || cost > maxCost {
-			return false
+		within := nodes <= maxNodes && cost <= maxCost
+		for c := n.FirstChild; c != nil && within; c = c.NextSibling {
+			within = add(c, depth+1)
 		}
-		if n.FirstChild != nil {
-			n, depth = n.FirstChild, depth+1
-			continue
-		}
-		for n != root && n.NextSibling == nil {
-			n, depth = n.Parent, depth-1
-		}
-		if n == root {
-			break
-		}
-		n = n.NextSibling
+		return within
 	}
-	return true
+	return add(root, 0)
 }
 
 // isArticle reports whether a page says that it is one article.

@@ -359,19 +359,16 @@ func (c *Conflict) Error() string {
 func (t *Table[T]) Add(p *Pattern, to T) (old T, err error) {
 	at := len(t.routes)
 	for i := range t.routes {
-		switch o := t.routes[i].Pattern; {
-		case p.host != o.host:
-			if at == len(t.routes) && byHost(p.host, o.host) < 0 {
-				at = i
-			}
-		default:
-			first, why := compare(p, o)
-			if why != "" {
-				return t.routes[i].to, &Conflict{o, p, why}
-			}
-			if first && at == len(t.routes) {
-				at = i
-			}
+		o := t.routes[i].Pattern
+		first, why := byHost(p.host, o.host) < 0, ""
+		if p.host == o.host {
+			first, why = compare(p, o)
+		}
+		if why != "" {
+			return t.routes[i].to, &Conflict{o, p, why}
+		}
+		if first && at == len(t.routes) {
+			at = i
 		}
 	}
 	t.routes = slices.Insert(t.routes, at, entry[T]{p, to})

@@ -37,14 +37,16 @@ type Thing = map[string]any
 // Read returns the things of a type, such as "Product", in the order of the page. An empty kind means those of any
 // type.
 func Read(d *dom.Document, base canonical.URL, kind string) []Thing {
-	l := linked{d: d, kind: plain(kind)}
+	l := linked{d: d, kind: plain(kind), byID: map[string]Thing{}}
+	var blocks []any
 	for _, text := range metadata.Read(d).JSONLD {
 		if v, ok := fields.ReadJSON([]byte(text), d.Budget); ok {
-			l.blocks = append(l.blocks, v)
+			l.note(v, 0)
+			blocks = append(blocks, v)
 		}
 	}
-	if found := l.read(); len(found) > 0 {
-		return found
+	if l.find(blocks, 0); len(l.found) > 0 {
+		return l.found
 	}
 	m := micro{d: d, base: base, kind: plain(kind)}
 	m.index()
@@ -97,22 +99,10 @@ func is(t Thing, kind string) bool {
 }
 
 type linked struct {
-	d      *dom.Document
-	kind   string
-	blocks []any
-	byID   map[string]Thing
-	found  []Thing
-}
-
-func (l *linked) read() []Thing {
-	l.byID = map[string]Thing{}
-	for _, b := range l.blocks {
-		l.note(b, 0)
-	}
-	for _, b := range l.blocks {
-		l.find(b, 0)
-	}
-	return l.found
+	d     *dom.Document
+	kind  string
+	byID  map[string]Thing
+	found []Thing
 }
 
 // note remembers the things that have an @id and other properties. Of two with one @id, it keeps the one with more
@@ -332,10 +322,9 @@ func (m *micro) text(n *html.Node) string {
 		ref, _ := dom.Attr(n, name)
 		return m.resolve(ref)
 	}
-	for _, name := range map[atom.Atom][]string{atom.Data: {"value"}, atom.Meter: {"value"}, atom.Time: {"datetime"}}[n.DataAtom] {
-		if v, ok := dom.Attr(n, name); ok {
-			return strings.TrimSpace(v)
-		}
+	values := map[atom.Atom]string{atom.Data: "value", atom.Meter: "value", atom.Time: "datetime"}
+	if v, ok := dom.Attr(n, values[n.DataAtom]); ok {
+		return strings.TrimSpace(v)
 	}
 	return dom.TextWithin(n, fields.MaxValue, m.d.Budget)
 }

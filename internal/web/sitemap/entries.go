@@ -2,6 +2,7 @@ package sitemap
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"net/mail"
@@ -254,11 +255,7 @@ func (r *reader) resolve(ref []byte) (canonical.URL, bool) {
 		r.problem("an empty URL")
 		return canonical.URL{}, false
 	}
-	base := r.group.base
-	if base.IsZero() {
-		base = r.base
-	}
-	u, err := base.ResolveBytes(ref)
+	u, err := cmp.Or(r.group.base, r.base).ResolveBytes(ref)
 	if err != nil {
 		r.problem("%.100q: %v", ref, err)
 		return u, false

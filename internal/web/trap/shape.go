@@ -240,9 +240,7 @@ func date(u string) (year int, ok bool) {
 	if year, ok = dateIn(path); ok {
 		return year, true
 	}
-	for len(query) > 0 {
-		var pair string
-		pair, query, _ = strings.Cut(query, "&")
+	for pair := range strings.SplitSeq(query, "&") {
 		name, value, _ := strings.Cut(pair, "=")
 		if year, ok = dateIn(value); ok {
 			return year, true
