@@ -90,10 +90,8 @@ func look(p *crawl.Page, rules *items.Rules) (*Report, error) {
 		page.JSON, _ = fields.ReadJSON(body, budget)
 	} else {
 		page.Document = dom.ParseWithin(body, dom.MaxElements, budget)
-		if base := p.First("base[href]").URL("href"); base != "" {
-			if u, err := canonical.Parse(base); err == nil {
-				page.Base = u
-			}
+		if u, err := canonical.Parse(p.First("base[href]").URL("href")); err == nil { // an empty text is none
+			page.Base = u
 		}
 		scripts := 0
 		for range p.Find("script") {
