@@ -4,6 +4,7 @@
 package docpage
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -95,20 +96,14 @@ func Root(tb testing.TB) string {
 // from the root.
 func Pages(tb testing.TB) []string {
 	tb.Helper()
-	root := Root(tb)
+	root := os.DirFS(Root(tb))
 	var pages []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md"} {
-		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		found, err := fs.Glob(root, pattern)
 		if err != nil {
 			tb.Fatal(err)
 		}
-		for _, path := range found {
-			name, err := filepath.Rel(root, path)
-			if err != nil {
-				tb.Fatal(err)
-			}
-			pages = append(pages, filepath.ToSlash(name))
-		}
+		pages = append(pages, found...)
 	}
 	if len(pages) < 10 {
 		tb.Fatalf("only %d pages were found: %v", len(pages), pages)

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -41,10 +42,10 @@ type Net struct {
 	server   *http.Server
 	listener *listener
 	busy     sync.WaitGroup // handlers running
+	dialled  atomic.Int64
 
 	mu       sync.Mutex // guards what follows
 	ended    bool       // no handler begins any more
-	dialled  int
 	requests []Request
 }
 
@@ -79,27 +80,19 @@ func Serve(t testing.TB, hosts map[string]http.Handler) *Net {
 
 type connKey struct{}
 
-// begin counts a handler, unless the test has ended: a connection may have a request left then.
-func (n *Net) begin() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if !n.ended {
-		n.busy.Add(1)
-	}
-	return !n.ended
-}
-
 func (n *Net) handle(w http.ResponseWriter, r *http.Request) {
-	if !n.begin() {
-		return
-	}
-	defer n.busy.Done()
 	p, ok := r.Context().Value(connKey{}).(*pipe)
 	if !ok {
 		http.Error(w, "not dialled through this Net", http.StatusInternalServerError)
 		return
 	}
 	n.mu.Lock()
+	if n.ended { // a connection may have a request left when the test ends
+		n.mu.Unlock()
+		return
+	}
+	n.busy.Add(1)
+	defer n.busy.Done()
 	n.requests = append(n.requests, Request{Host: p.host, Path: r.RequestURI, At: time.Now(), Conn: p.number}) //nolint:forbidigo // the bubble's time
 	n.mu.Unlock()
 	n.hosts[p.host].ServeHTTP(w, r)
@@ -119,10 +112,7 @@ func (n *Net) DialContext(ctx context.Context, _, addr string) (net.Conn, error)
 	if !ok {
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
-	n.mu.Lock()
-	n.dialled++
-	number := n.dialled
-	n.mu.Unlock()
+	number := int(n.dialled.Add(1))
 	if h == nil {
 		return (*listener)(nil).connect(ctx, addr, number, key)
 	}
@@ -133,24 +123,12 @@ func (n *Net) DialContext(ctx context.Context, _, addr string) (net.Conn, error)
 func (n *Net) Requests(hosts ...string) []Request {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	var list []Request
-	for _, r := range n.requests {
-		if len(hosts) == 0 || slices.Contains(hosts, r.Host) {
-			list = append(list, r)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(n.requests), func(r Request) bool { return len(hosts) > 0 && !slices.Contains(hosts, r.Host) })
 }
 
 // Count is how many requests a host has received for a path and query, or in all if path is "".
 func (n *Net) Count(host, path string) int {
-	count := 0
-	for _, r := range n.Requests(host) {
-		if path == "" || r.Path == path {
-			count++
-		}
-	}
-	return count
+	return len(slices.DeleteFunc(n.Requests(host), func(r Request) bool { return path != "" && r.Path != path }))
 }
 
 // MinGap is the smallest time between two requests to host, or the largest duration if there

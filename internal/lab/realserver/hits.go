@@ -108,7 +108,10 @@ func Measure(hits []Hit, from, to time.Time, available float64) Figures {
 		in := !h.At.Before(from)
 		if in {
 			f.Requests++
-			if within(hints, h.At) {
+			if slices.ContainsFunc(hints, func(o Hit) bool {
+				told := o.At.Add(o.Took)
+				return h.At.After(told.Add(inTransit)) && h.At.Before(told.Add(o.RetryAfter))
+			}) {
 				f.Inside++
 			}
 		}
@@ -136,13 +139,4 @@ func Measure(hits []Hit, from, to time.Time, available float64) Figures {
 		f.Used = float64(f.Requests-f.Refused) / capacity
 	}
 	return f
-}
-
-func within(hints []Hit, at time.Time) bool {
-	for _, o := range hints {
-		if told := o.At.Add(o.Took); at.After(told.Add(inTransit)) && at.Before(told.Add(o.RetryAfter)) {
-			return true
-		}
-	}
-	return false
 }

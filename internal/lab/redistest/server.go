@@ -195,8 +195,7 @@ func (p Program) path(t testing.TB) string {
 // first; more are arguments of all.
 func (p Program) Cluster(t testing.TB, more ...string) (masters []*Server, replica *Server) {
 	t.Helper()
-	args := []string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"}
-	args = append(args, more...)
+	args := append([]string{"--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no", "--repl-diskless-sync-delay", "0"}, more...)
 	for range 3 {
 		masters = append(masters, p.Start(t, args...))
 	}

@@ -164,7 +164,7 @@ func (l *limit) server(rnd *rand.Rand) Server {
 		}
 		return s
 	case "log":
-		return &sliding{limit: l, log: make([]clock.Instant, l.N)}
+		return &sliding{limit: l}
 	case "approximate":
 		return &approximate{limit: l}
 	case "counter":

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -102,15 +103,13 @@ func Select(scs []Scenario, patterns ...string) ([]Scenario, error) {
 		patterns = []string{"*"}
 	}
 	var picked []Scenario
-	seen := make(map[string]bool)
 	for _, p := range patterns {
 		found, err := match(scs, p)
 		if err != nil {
 			return nil, err
 		}
 		for _, sc := range found {
-			if !seen[sc.Name] {
-				seen[sc.Name] = true
+			if !slices.ContainsFunc(picked, func(p Scenario) bool { return p.Name == sc.Name }) {
 				picked = append(picked, sc)
 			}
 		}

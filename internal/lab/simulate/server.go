@@ -222,12 +222,7 @@ type queue struct {
 
 func (s *queue) Serve(now clock.Instant) Answer {
 	s.paced = max(s.paced, now.Add(-lag)).Add(seconds(1 / ((1 - spare/math.Sqrt(float64(s.N))) * s.rps(time.Duration(now)))))
-	first := 0
-	for i, at := range s.free {
-		if at < s.free[first] {
-			first = i
-		}
-	}
+	first := slices.Index(s.free, slices.Min(s.free))
 	start := max(now, s.free[first])
 	if start.Sub(now) > patience {
 		return Answer{Status: http.StatusServiceUnavailable}

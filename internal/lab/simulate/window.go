@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
@@ -71,25 +72,14 @@ func (s *fixed) Next(now clock.Instant) clock.Instant {
 // sliding keeps a log of admissions and admits N in any window. It does not log refusals.
 type sliding struct {
 	*limit
-	log    []clock.Instant // ring of the last N admissions
-	at     int             // index of the oldest
-	n      int             // admissions so far, up to N
-	tail   int             // with Quota: index of the oldest that is still in the window
-	inside int             // how many admissions are in the window
+	log []clock.Instant // the last N admissions
 }
 
 func (s *sliding) Serve(now clock.Instant) Answer {
-	for s.Quota && s.inside > 0 && s.log[s.tail] <= now.Add(-s.Per) {
-		s.tail = (s.tail + 1) % len(s.log)
-		s.inside--
-	}
 	if free := s.Next(now); free > now {
 		return s.tell(now, s.refuse(now, free.Sub(now)))
 	}
-	s.log[s.at] = now
-	s.n = min(s.n+1, len(s.log))
-	s.inside++
-	s.at = (s.at + 1) % len(s.log)
+	s.log = append(s.log[max(0, len(s.log)+1-s.N):], now)
 	return s.tell(now, admitted())
 }
 
@@ -97,19 +87,20 @@ func (s *sliding) Serve(now clock.Instant) Answer {
 // up to the next whole second.
 func (s *sliding) tell(now clock.Instant, a Answer) Answer {
 	if s.Quota {
+		oldest, _ := slices.BinarySearch(s.log, now.Add(-s.Per)+1) // that is still in the window
 		a.Quota = header.Quota{
-			Limit: int64(len(s.log)), Remaining: int64(len(s.log) - s.inside),
-			Reset: s.log[s.tail].Add(s.Per).Sub(now)/time.Second*time.Second + time.Second,
+			Limit: int64(s.N), Remaining: int64(s.N - len(s.log) + oldest),
+			Reset: s.log[oldest].Add(s.Per).Sub(now)/time.Second*time.Second + time.Second,
 		}
 	}
 	return a
 }
 
 func (s *sliding) Next(now clock.Instant) clock.Instant {
-	if s.n < len(s.log) {
+	if len(s.log) < s.N {
 		return now
 	}
-	return max(now, s.log[s.at].Add(s.Per))
+	return max(now, s.log[0].Add(s.Per))
 }
 
 // whole is Varnish's vsthrottle: a bucket that gains whole tokens for the time since the last request it admitted, and
@@ -297,10 +288,7 @@ func (c *connections) Serve(now clock.Instant) Answer {
 }
 
 func (c *connections) Next(now clock.Instant) clock.Instant {
-	gone := 0
-	for gone < len(c.ends) && c.ends[gone] <= now {
-		gone++
-	}
+	gone, _ := slices.BinarySearch(c.ends, now+1)
 	if in := len(c.ends) - gone; in >= c.N {
 		return c.ends[gone+in-c.N]
 	}
