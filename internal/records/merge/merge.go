@@ -75,6 +75,7 @@ type Merged struct {
 	cfg     Config
 	report  Report
 	sources []*source
+	header  []byte   // header line of tables; empty for other formats
 	counts  []uint64 // one bit per record: whether it counts
 	total   int64    // bytes of both readings
 }
@@ -125,7 +126,7 @@ func (m *Merged) open(files []string) error {
 	if like == nil {
 		return ErrNothing
 	}
-	m.report.Format, m.report.Files = like.format, len(files)
+	m.report.Format, m.report.Files, m.header = like.format, len(files), like.header
 	return nil
 }
 
@@ -211,14 +212,10 @@ func (m *Merged) Write(ctx context.Context, w io.Writer) error {
 	}
 	var ordinal uint64
 	before := m.total / 2
-	header := false
+	if len(m.header) > 0 {
+		_, _ = out.Write(append(m.header, '\n')) // Flush returns the error
+	}
 	for _, s := range m.sources {
-		if len(s.header) > 0 && !header {
-			header = true
-			if _, err := out.Write(append(s.header, '\n')); err != nil {
-				return err
-			}
-		}
 		err := m.each(ctx, s, before, func(l recordfile.Line) error {
 			if s.bad[l.Number] {
 				return nil

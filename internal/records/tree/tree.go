@@ -136,8 +136,7 @@ func list(pages map[string]listed, more bool) string {
 			last = host
 		}
 		p := pages[file]
-		title := inBrackets.Replace(p.title)
-		title = cmp.Or(title, p.url)
+		title := cmp.Or(inBrackets.Replace(p.title), p.url)
 		fmt.Fprintf(&b, "- [%s](%s): %s\n", title, file, p.url)
 	}
 	if more {
