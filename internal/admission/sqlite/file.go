@@ -44,8 +44,6 @@ type file struct {
 	db                      *sqlitedb.DB
 	begin, commit, rollback *sqlitedb.Stmt
 	get, put, drop          *sqlitedb.Stmt // for one row
-	bound, expire           *sqlitedb.Stmt // for a step of a cleanup
-	list                    *sqlitedb.Stmt // for a step of keys
 
 	now    admission.Micros  // the same for all decisions of the transaction
 	rows   map[string]*entry // by key
@@ -90,9 +88,6 @@ func open(path string) (*file, error) {
 		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET tokens = excluded.tokens, count = excluded.count,
 		previous = excluded.previous, window_start = excluded.window_start, expires_at = excluded.expires_at`)
 	prepare(&f.drop, `DELETE FROM rate_limit_entries WHERE key = ?`)
-	prepare(&f.bound, `SELECT key FROM rate_limit_entries WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?`)
-	prepare(&f.list, `SELECT key FROM rate_limit_entries WHERE key > ? ORDER BY key LIMIT ?`)
-	prepare(&f.expire, sweepQuery)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -167,7 +162,7 @@ func (f *file) find(key string) (e *entry, err error) {
 	}
 	e = &entry{key: key}
 	f.rows[key] = e
-	f.get.Text(1, key)
+	f.get.Bind(key)
 	if e.known, err = f.get.Step(); !e.known {
 		return e, err
 	}
@@ -215,25 +210,14 @@ func (f *file) write(e *entry) error {
 	if !e.dirty { // it was removed after it was charged
 		return nil
 	}
-	f.put.Text(1, e.key)
-	if e.window {
-		f.put.Null(2)
-	} else {
-		f.put.Float(2, e.state.Tokens)
-	}
-	f.put.Int(3, e.state.Current)
-	f.put.Int(4, e.state.Previous)
-	f.put.Int(5, int64(e.state.At))
-	f.put.Int(6, int64(e.expires))
-	f.put.Int(7, int64(f.now))
-	return f.put.Run()
+	s := &e.state
+	return f.put.Run(e.key, sqlitedb.Unless(e.window, s.Tokens), s.Current, s.Previous, int64(s.At), int64(e.expires), int64(f.now))
 }
 
 func (f *file) remove(key string, plans []admission.Plan) error {
 	for i := range plans {
 		name := rowKey(&plans[i], key)
-		f.drop.Text(1, name)
-		if err := f.drop.Run(); err != nil {
+		if err := f.drop.Run(name); err != nil {
 			return err
 		}
 		if e := f.rows[name]; e != nil {
@@ -246,34 +230,22 @@ func (f *file) remove(key string, plans []admission.Plan) error {
 
 // keys returns the keys of the next rows, or none at the end.
 func (f *file) keys(after string) (rows []string, err error) {
-	f.list.Text(1, after)
-	f.list.Int(2, cleanupStep)
-	for {
-		found, err := f.list.Step()
-		if err != nil || !found {
-			return rows, err
-		}
-		rows = append(rows, f.list.ColumnText(0))
-	}
+	err = f.db.Each(`SELECT key FROM rate_limit_entries WHERE key > ? ORDER BY key LIMIT ?`, func(q *sqlitedb.Stmt) error {
+		rows = append(rows, q.ColumnText(0))
+		return nil
+	}, after, cleanupStep)
+	return rows, err
 }
 
 // sweep does one step of a cleanup. last is the key at which it ended, "" at the end.
 func (f *file) sweep(after string) (last string, removed int64, err error) {
-	f.bound.Text(1, after)
-	f.bound.Int(2, cleanupStep-1)
-	found, err := f.bound.Step()
-	if err != nil {
+	if err := f.db.Each(`SELECT key FROM rate_limit_entries WHERE key > ? ORDER BY key LIMIT 1 OFFSET ?`, func(q *sqlitedb.Stmt) error {
+		last = q.ColumnText(0)
+		return nil
+	}, after, cleanupStep-1); err != nil {
 		return "", 0, err
 	}
-	if found {
-		last = f.bound.ColumnText(0)
-		f.bound.Reset()
-	}
-	f.expire.Text(1, after)
-	f.expire.TextOrNull(2, last)
-	f.expire.Int(3, int64(f.now-keepFor))
-	f.expire.Int(4, int64(f.now+keepFor))
-	if err := f.expire.Run(); err != nil {
+	if err := f.db.Run(sweepQuery, after, sqlitedb.Unless(last == "", last), int64(f.now-keepFor), int64(f.now+keepFor)); err != nil {
 		return "", 0, err
 	}
 	return last, f.db.Changes(), nil

@@ -41,21 +41,12 @@ func (w *writer) put(o *op) error {
 	it := &o.item
 	// IDs ascend within a process; max is for the case that they ever do not.
 	w.lastPut = max(w.lastPut, it.ID)
-	u := w.f.putURL
-	ints(u, it.ID, h.id, int64(it.Rank), int64(it.Depth), int64(it.Hops), integer(it.Seed), it.FoundOn, it.Queued.UnixMilli())
-	u.Text(9, it.URL.String())
-	if it.Kind == frontier.Page {
-		u.Null(10)
-	} else {
-		u.Text(10, it.Kind.String())
-	}
-	if err := u.Run(); err != nil {
+	if err := w.f.putURL.Run(it.ID, h.id, int64(it.Rank), int64(it.Depth), int(it.Hops), it.Seed, it.FoundOn, it.Queued.UnixMilli(),
+		it.URL.String(), sqlitedb.Unless(it.Kind == frontier.Page, it.Kind.String())); err != nil {
 		return err
 	}
 	if it.Request != "" {
-		w.f.putRequest.Int(1, it.ID)
-		w.f.putRequest.Text(2, it.Request)
-		if err := w.f.putRequest.Run(); err != nil {
+		if err := w.f.putRequest.Run(it.ID, it.Request); err != nil {
 			return err
 		}
 	}
@@ -64,19 +55,6 @@ func (w *writer) put(o *op) error {
 		return nil
 	}
 	return w.putPlace(h.id, it)
-}
-
-func ints(q *sqlitedb.Stmt, values ...int64) {
-	for i, v := range values {
-		q.Int(i+1, v)
-	}
-}
-
-func integer(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // finish removes a URL from the queue and stores its visit. It ignores a URL that is not queued, which was finished
@@ -90,8 +68,7 @@ func (w *writer) finish(o *op) error {
 	if r := w.unplaced.find(it.ID); r != nil {
 		r.gone = true
 	} else {
-		ints(w.f.unqueue, h.id, int64(it.Rank), it.ID)
-		if err := w.f.unqueue.Run(); err != nil || w.f.db.Changes() == 0 {
+		if err := w.f.unqueue.Run(h.id, int64(it.Rank), it.ID); err != nil || w.f.db.Changes() == 0 {
 			return err
 		}
 	}
@@ -101,7 +78,7 @@ func (w *writer) finish(o *op) error {
 	}
 	w.counts.Queued--
 	w.counts.Done++
-	return w.putVisit(it.ID, o.visit, int64(it.Attempt))
+	return w.putVisit(it.ID, o.visit, int(it.Attempt))
 }
 
 func (w *writer) spend(o *op) error {
@@ -114,8 +91,7 @@ func (w *writer) spend(o *op) error {
 		r.gone = true
 		return w.putPlace(h.id, it)
 	}
-	ints(w.f.spent, int64(it.Attempt), int64(it.Returns), int64(it.URLFailures), h.id, int64(it.Rank), it.ID)
-	return w.f.spent.Run()
+	return w.f.spent.Run(int(it.Attempt), int(it.Returns), int(it.URLFailures), h.id, int64(it.Rank), it.ID)
 }
 
 // usualHead is how many URLs of a host are requested at a time in a crawl of many hosts.
@@ -143,7 +119,7 @@ func (w *writer) head(h *host, behind frontier.Place, n int) (items []frontier.I
 	}
 	q := w.f.load
 	defer q.Reset()
-	ints(q, h.id, int64(behind.Rank), behind.ID, int64(n)+1)
+	q.Bind(h.id, int64(behind.Rank), behind.ID, n+1)
 	items = make([]frontier.Item, 0, min(n, usualHead))
 	for {
 		if more, err = q.Step(); !more || len(items) == n {
@@ -222,7 +198,7 @@ func (w *writer) referrers(items []frontier.Item) error {
 		}
 		if it.FoundOn != id {
 			id = it.FoundOn
-			w.f.urlOf.Int(1, id)
+			w.f.urlOf.Bind(id)
 			found, err := w.f.urlOf.Step()
 			if err != nil {
 				return err
@@ -279,7 +255,7 @@ func (w *writer) left(h *host) (frontier.HostLeft, error) {
 	left := frontier.HostLeft{Name: h.name}
 	q := w.f.countHost
 	defer q.Reset()
-	q.Int(1, h.id)
+	q.Bind(h.id)
 	_, err := q.Step()
 	if err == nil {
 		left.Queued, left.Pages = int(q.ColumnInt(0)), int(h.known-h.refused-q.ColumnInt(1))
@@ -289,28 +265,11 @@ func (w *writer) left(h *host) (frontier.HostLeft, error) {
 }
 
 // putVisit adds a row of the current round to visits. Unknown values are NULL, and take no room.
-func (w *writer) putVisit(url int64, v *frontier.Visit, retries int64) error {
-	q := w.f.visit
-	ints(q, url, millis(v.At), int64(v.Status), 0, v.Bytes, retries, w.round)
-	q.TextOrNull(4, v.Class)
-	q.TextOrNull(8, string(v.Change))
-	q.TextOrNull(9, v.ETag)
-	intOrNull(q, 10, millis(v.LastModified), v.LastModified.IsZero())
-	if v.Digest == noDigest {
-		q.Null(11)
-	} else {
-		q.Text(11, string(v.Digest[:]))
-	}
-	intOrNull(q, 12, 1, !v.Refused)
-	return q.Run()
-}
-
-func intOrNull(q *sqlitedb.Stmt, param int, v int64, null bool) {
-	if null {
-		q.Null(param)
-	} else {
-		q.Int(param, v)
-	}
+func (w *writer) putVisit(url int64, v *frontier.Visit, retries int) error {
+	unless := sqlitedb.Unless
+	return w.f.visit.Run(url, millis(v.At), v.Status, unless(v.Class == "", v.Class), v.Bytes, retries, w.round,
+		unless(v.Change == "", string(v.Change)), unless(v.ETag == "", v.ETag), unless(v.LastModified.IsZero(), v.LastModified.UnixMilli()),
+		unless(v.Digest == noDigest, string(v.Digest[:])), unless(!v.Refused, 1))
 }
 
 var noDigest = frontier.Visit{}.Digest

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/treadlight/crawl/internal/ratelimit/memory"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
@@ -20,8 +19,6 @@ type file struct {
 	putRequest                                  *sqlitedb.Stmt
 	visit, load, urlOf, hostByName, countHost   *sqlitedb.Stmt
 	putHost, putMeta, putSink                   *sqlitedb.Stmt
-
-	rates *memory.Table
 }
 
 // openFile opens the database, makes its tables, and prepares the statements.
@@ -53,7 +50,7 @@ func (f *file) setUp(cfg *Config) error {
 	if err := f.db.Exec("PRAGMA wal_autocheckpoint = 0"); err != nil {
 		return err
 	}
-	if err := f.db.Transact(func() error { return f.putMetaRow(metaProgram, cfg.Program) }); err != nil {
+	if err := f.db.Transact(func() error { return f.putMeta.Run(metaProgram, cfg.Program) }); err != nil {
 		return err // the file cannot be written
 	}
 	for _, suffix := range []string{"", "-wal"} { // the log exists now
@@ -92,14 +89,7 @@ func (f *file) prepare() (err error) {
 			return err
 		}
 	}
-	f.rates, err = memory.PrepareTable(f.db)
-	return err
-}
-
-func (f *file) putMetaRow(key, value string) error {
-	f.putMeta.Text(1, key)
-	f.putMeta.Text(2, value)
-	return f.putMeta.Run()
+	return nil
 }
 
 // identity is a file and the name that it had when it was opened.

@@ -33,7 +33,7 @@ func (hs *hosts) find(name string) (*host, error) {
 		return h, nil
 	}
 	q := hs.f.hostByName
-	q.Text(1, name)
+	q.Bind(name)
 	found, err := q.Step()
 	if !found {
 		return nil, err
@@ -92,11 +92,8 @@ func (hs *hosts) layDown(h *host) {
 }
 
 func (hs *hosts) write() error {
-	put := hs.f.putHost
 	for _, h := range hs.dirty {
-		ints(put, h.id, 0, h.known, h.dormant, h.refused)
-		put.Text(2, h.name)
-		if err := put.Run(); err != nil {
+		if err := hs.f.putHost.Run(h.id, h.name, h.known, h.dormant, h.refused); err != nil {
 			return err
 		}
 		h.dirty = false

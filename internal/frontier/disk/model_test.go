@@ -313,3 +313,10 @@ func TestModel(t *testing.T) {
 		})
 	})
 }
+
+func integer(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -199,7 +199,7 @@ func (s *Store) SetMeta(key, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.meta[key] = value
-	s.noted = append(s.noted, op{kind: opNote, do: func(w *writer) error { return w.f.putMetaRow(key, value) }})
+	s.noted = append(s.noted, op{kind: opNote, do: func(w *writer) error { return w.f.putMeta.Run(key, value) }})
 }
 
 func (s *Store) tell(o op) { s.batch = append(s.batch, o) }
@@ -309,7 +309,7 @@ func (r Rates) Save(ctx context.Context, hosts iter.Seq[ratelimit.HostMemory]) e
 	cfg := &r.s.cfg
 	list := memory.Kept(hosts, cfg.clock.Now(), cfg.maxWait)
 	err := r.s.await(ctx, func(w *writer) error {
-		return w.f.db.Transact(func() error { return w.f.rates.Merge(list, cfg.clock.Now(), cfg.maxRates) })
+		return w.f.db.Transact(func() error { return memory.MergeTable(w.f.db, list, cfg.clock.Now(), cfg.maxRates) })
 	})
 	if err != nil {
 		return fmt.Errorf("save learned rates: %w", err)

@@ -70,8 +70,7 @@ func (w *writer) placeHost(host int64) error {
 }
 
 func (w *writer) putPlace(host int64, it *frontier.Item) error {
-	ints(w.f.putPlace, host, int64(it.Rank), it.ID, int64(it.Attempt), int64(it.Returns), int64(it.URLFailures))
-	return w.f.putPlace.Run()
+	return w.f.putPlace.Run(host, int64(it.Rank), it.ID, int(it.Attempt), int(it.Returns), int(it.URLFailures))
 }
 
 // placeAll writes all unplaced URLs.
@@ -86,9 +85,9 @@ func (w *writer) placeAll() error {
 	if err != nil {
 		return err
 	}
-	ints(w.f.putPlaced, u.rows[len(u.rows)-1].id, visit)
+	last := u.rows[len(u.rows)-1].id
 	u.rows = u.rows[:0]
-	return w.f.putPlaced.Run()
+	return w.f.putPlaced.Run(last, visit)
 }
 
 // placeQuery writes the rows that earlier processes and this one have left unwritten; compare the view queue. Among the

@@ -163,13 +163,8 @@ func (w *writer) writePositions() error {
 			return err
 		}
 	}
-	put := w.f.putSink
 	for _, p := range w.positions {
-		put.Text(1, p.Path)
-		put.Text(2, p.Format)
-		put.Int(3, p.Bytes)
-		put.Int(4, p.Records)
-		if err := put.Run(); err != nil {
+		if err := w.f.putSink.Run(p.Path, p.Format, p.Bytes, p.Records); err != nil {
 			return err
 		}
 	}

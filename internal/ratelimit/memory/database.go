@@ -1,5 +1,5 @@
 // Package memory keeps what crawls learn about hosts in an SQLite database, from one crawl to the next. The state of a
-// crawl has the same table ([Table]).
+// crawl has the same table.
 //
 // There is one table, rates (see [TableSchema]), which any SQLite shell can read while crawls run. A [Database] is open
 // only while it is read or saved. A save is one transaction that merges the hosts of this crawl into the table. If a
@@ -187,11 +187,7 @@ func (d *Database) merge(hosts []ratelimit.HostMemory) error {
 		if err != nil {
 			return err
 		}
-		t, err := PrepareTable(db)
-		if err != nil {
-			return err
-		}
-		return t.Merge(hosts, d.cfg.Clock.Now(), d.cfg.MaxHosts)
+		return MergeTable(db, hosts, d.cfg.Clock.Now(), d.cfg.MaxHosts)
 	})
 	if err == nil {
 		// Otherwise it could not be read where nothing can be written. If another crawl is using the database, this

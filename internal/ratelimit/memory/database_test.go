@@ -230,8 +230,7 @@ func TestKilledSaveLeavesTheOldRows(t *testing.T) {
 		_ = newDatabase(t, path).Save(t.Context(), func(func(ratelimit.HostMemory) bool) {})
 		db, _ := sqlitedb.Open(path, sqlitedb.Config{})
 		_ = db.Transact(func() error { // never returns
-			table, _ := PrepareTable(db)
-			_ = table.Merge([]ratelimit.HostMemory{host("b.test", 0, 1)}, now, 1)
+			_ = MergeTable(db, []ratelimit.HostMemory{host("b.test", 0, 1)}, now, 1)
 			self, _ := os.FindProcess(os.Getpid())
 			_ = self.Kill()
 			select {}

@@ -8,7 +8,7 @@ import (
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
 )
 
-// TableSchema creates the table of a [Table]. Times are milliseconds since 1970.
+// TableSchema creates the table. Times are milliseconds since 1970.
 const TableSchema = `CREATE TABLE rates (
 	host        TEXT PRIMARY KEY,
 	used        INTEGER NOT NULL,
@@ -35,51 +35,25 @@ const dropQuery = `DELETE FROM rates WHERE used <= %[1]d - 86400000
 	DELETE FROM rates WHERE (SELECT count(*) FROM rates) > %[2]d
 	AND +host IN (SELECT host FROM rates ORDER BY used DESC, host LIMIT -1 OFFSET %[2]d)`
 
-// Table is a memory of hosts in an SQLite table, made by [PrepareTable]. It may be used as long as its connection, by
-// the goroutine that uses that.
-type Table struct {
-	db  *sqlitedb.DB
-	put *sqlitedb.Stmt
-}
-
-// PrepareTable prepares the statements that write the table, which must exist.
-func PrepareTable(db *sqlitedb.DB) (*Table, error) {
-	put, err := db.Prepare(putQuery)
-	return &Table{db, put}, err
-}
-
-// Merge writes hosts within the caller's transaction; the newer of two entries of a host counts. It drops entries that
-// no longer count and, if there are more than most, those used longest ago.
-func (t *Table) Merge(hosts []ratelimit.HostMemory, now time.Time, most int) error {
+// MergeTable writes hosts within the caller's transaction; the newer of two entries of a host counts. It drops entries
+// that no longer count and, if there are more than most, those used longest ago. The table must exist.
+func MergeTable(db *sqlitedb.DB, hosts []ratelimit.HostMemory, now time.Time, most int) error {
 	for i := range hosts {
-		m, p := &hosts[i], t.put
-		p.Text(1, m.Domain)
-		p.Int(2, m.LastUsed.UnixMilli())
-		p.Float(3, float64(m.Rate))
-		p.Int(4, int64(m.Pause))
-		p.Int(5, millisUp(m.RetryUntil))
-		p.Int(6, millisUp(m.HeldUntil))
-		if err := p.Run(); err != nil {
+		m := &hosts[i]
+		if err := db.Run(putQuery, m.Domain, m.LastUsed.UnixMilli(), float64(m.Rate), int64(m.Pause), millisUp(m.RetryUntil), millisUp(m.HeldUntil)); err != nil {
 			return err
 		}
 	}
-	return t.db.Exec(fmt.Sprintf(dropQuery, now.UnixMilli(), most))
+	return db.Exec(fmt.Sprintf(dropQuery, now.UnixMilli(), most))
 }
 
 // ReadTable returns the hosts of which something still counts at now, the one used last first, with no obligation that
 // ends later than wait from now. Invalid rows are skipped and reported in damage, with their numbers in that order.
 func ReadTable(db *sqlitedb.DB, now time.Time, wait time.Duration) (hosts []ratelimit.HostMemory, damage Damage, err error) {
-	q, err := db.Prepare(`SELECT host, used, rate, pause_ns, coalesce(retry_until, 0), coalesce(held_until, 0)
-		FROM rates ORDER BY used DESC, host`)
-	if err != nil {
-		return nil, damage, err
-	}
-	defer q.Reset()
-	for row := 1; ; row++ {
-		found, err := q.Step()
-		if !found {
-			return hosts, damage, err
-		}
+	row := 0
+	err = db.Each(`SELECT host, used, rate, pause_ns, coalesce(retry_until, 0), coalesce(held_until, 0)
+		FROM rates ORDER BY used DESC, host`, func(q *sqlitedb.Stmt) error {
+		row++
 		m := ratelimit.HostMemory{
 			Domain: q.ColumnText(0), LastUsed: time.UnixMilli(q.ColumnInt(1)).UTC(),
 			Learned:    ratelimit.Learned{Rate: float32(q.ColumnFloat(2)), Pause: time.Duration(q.ColumnInt(3))},
@@ -90,7 +64,9 @@ func ReadTable(db *sqlitedb.DB, now time.Time, wait time.Duration) (hosts []rate
 		} else if m, ok := m.At(now, wait); ok {
 			hosts = append(hosts, m)
 		}
-	}
+		return nil
+	})
+	return hosts, damage, err
 }
 
 // millisUp returns t in milliseconds, rounded up, because waits must not end early. The zero time is 0.

@@ -199,8 +199,8 @@ func (d *DB) query(query string, row func(*Stmt)) error {
 // Run runs a statement that returns no rows. Parameters are those of [DB.Each].
 func (d *DB) Run(query string, params ...any) error { return d.Each(query, nil, params...) }
 
-// Each runs a query, and calls row for each of its rows. Parameters must be of type int64 or string; with them the query
-// stays prepared for its next run. It ends early if row returns an error, and returns that.
+// Each runs a query, and calls row for each of its rows. Parameters are those of [Stmt.Bind]; with them the query stays
+// prepared for its next run. It ends early if row returns an error, and returns that.
 func (d *DB) Each(query string, row func(*Stmt) error, params ...any) error {
 	s, err := d.idle[query], error(nil)
 	delete(d.idle, query) // row may run the same query
@@ -210,14 +210,7 @@ func (d *DB) Each(query string, row func(*Stmt) error, params ...any) error {
 	if err != nil {
 		return err
 	}
-	for i, v := range params {
-		switch v := v.(type) {
-		case int64:
-			s.Int(i+1, v)
-		case string:
-			s.Text(i+1, v)
-		}
-	}
+	s.Bind(params...)
 	for found := true; found && err == nil; {
 		if found, err = s.Step(); found {
 			err = row(s)

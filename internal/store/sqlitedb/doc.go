@@ -5,9 +5,7 @@
 //
 //	db, err := sqlitedb.Open(path, sqlitedb.Config{})
 //	insert, err := db.Prepare(`INSERT INTO t VALUES (?, ?)`)
-//	insert.Int(1, 7)
-//	insert.Text(2, "seven")
-//	err = insert.Run()
+//	err = insert.Run(7, "seven")
 //
 // Neither is safe for concurrent use. The only thing that calls wait for is the lock of another process, up to
 // [Config.BusyTimeout]. A DB must be closed, which closes its statements.
@@ -24,7 +22,7 @@
 // # Why not database/sql (2026)
 //
 // The pure Go translation of SQLite is called directly, below its driver. On the driver's own connections, inserting a
-// row of nine values and its index entry took half as long again: each call boxes its values, copies each text into
+// row of nine values and its index entry took half as long again: each call allocates its values, copies each text into
 // newly allocated memory, requests the number of changed rows and returns the result in an interface. database/sql adds
 // locks and conversions. Here a call allocates nothing.
 package sqlitedb

@@ -1,7 +1,6 @@
 package sqlitedb
 
-// Stmt is a prepared statement. Its parameters are bound by number, from 1, and keep their values until they are bound
-// again; but texts must be bound before each run. An error of binding is returned by the run.
+// Stmt is a prepared statement. Its parameters must be bound before each run. An error of binding is returned by the run.
 type Stmt struct {
 	db   *DB
 	stmt Statement
@@ -25,31 +24,44 @@ func (d *DB) prepare(query string) (*Stmt, error) {
 	return &Stmt{db: d, stmt: stmt}, nil
 }
 
-// Int binds an integer.
-func (s *Stmt) Int(param int, v int64) { s.bound(s.stmt.Int(param, v)) }
-
-// Float binds a floating-point number.
-func (s *Stmt) Float(param int, v float64) { s.bound(s.stmt.Float(param, v)) }
-
-// Null binds NULL.
-func (s *Stmt) Null(param int) { s.bound(s.stmt.Null(param)) }
-
-// Text binds a copy of a text.
-func (s *Stmt) Text(param int, v string) { s.bound(s.stmt.Text(param, v)) }
-
-// TextOrNull binds a copy of a text, or NULL if it is empty.
-func (s *Stmt) TextOrNull(param int, v string) {
-	if v == "" {
-		s.Null(param)
-		return
+// Bind binds the parameters, the first one first, each of type int64, int, float64, bool (as 0 or 1) or string, which is
+// copied. Nil and all other types are NULL.
+func (s *Stmt) Bind(params ...any) {
+	for i, v := range params {
+		var rc Code
+		switch v := v.(type) {
+		case int64:
+			rc = s.stmt.Int(i+1, v)
+		case int:
+			rc = s.stmt.Int(i+1, int64(v))
+		case bool:
+			rc = s.stmt.Int(i+1, integer(v))
+		case float64:
+			rc = s.stmt.Float(i+1, v)
+		case string:
+			rc = s.stmt.Text(i+1, v)
+		default:
+			rc = s.stmt.Null(i + 1)
+		}
+		if s.rc == OK {
+			s.rc = rc
+		}
 	}
-	s.Text(param, v)
 }
 
-func (s *Stmt) bound(rc Code) {
-	if s.rc == OK {
-		s.rc = rc
+func integer(b bool) int64 {
+	if b {
+		return 1
 	}
+	return 0
+}
+
+// Unless returns v for Bind, or NULL if null is set.
+func Unless(null bool, v any) any {
+	if null {
+		return nil
+	}
+	return v
 }
 
 // Step goes to the next row and reports whether there is one. After the last row, and after an error, the statement is
@@ -67,8 +79,9 @@ func (s *Stmt) Step() (bool, error) {
 	return false, err
 }
 
-// Run runs the statement to its end and resets it.
-func (s *Stmt) Run() error {
+// Run binds the parameters, runs the statement to its end and resets it.
+func (s *Stmt) Run(params ...any) error {
+	s.Bind(params...)
 	for {
 		if more, err := s.Step(); !more {
 			return err
