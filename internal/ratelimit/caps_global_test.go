@@ -219,7 +219,7 @@ func TestCapsOfAStateThatIsGone(t *testing.T) {
 	require.True(t, kept)
 	r.to(time.Hour)
 	r.grants("b.test", true)
-	r.rules.Load().hosts[0].rules.caps.sweep()
+	r.rules.Load().hosts[0].caps.sweep()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	require.True(t, s.dead)

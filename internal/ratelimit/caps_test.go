@@ -253,7 +253,7 @@ func TestFullCapsAreForgotten(t *testing.T) {
 		c.MaxTombstones = 16
 		c.Hosts[0].Match = "*"
 	})
-	keyed := r.rules.Load().hosts[0].rules.caps.rule[capRate].keyed
+	keyed := r.rules.Load().hosts[0].caps.rule[capRate].keyed
 	for i := range 2000 {
 		r.to(time.Duration(i) * time.Second)
 		r.grants(fmt.Sprintf("h%d.test", i), true)
@@ -334,7 +334,7 @@ func TestHotPathWithCapsAllocatesNothing(t *testing.T) {
 		c.GlobalConcurrency, c.GlobalBytes = 1000, 1<<40
 		c.Hosts = []HostRule{{Match: "*", Cap: spec, Quota: limit.Spec{Permits: 1e9, Per: 24 * time.Hour}, MaxInFlight: 1000}}
 		l := mustNew(t, c)
-		unhurried(&l.rules.Load().hosts[0].rules)
+		unhurried(&l.rules.Load().hosts[0])
 		ctx := t.Context()
 		visit := func() {
 			p, err := l.Acquire(ctx, host)

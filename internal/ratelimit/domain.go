@@ -97,3 +97,63 @@ func literal(name string) (string, bool) {
 	}
 	return "[" + addr.String() + "]", true
 }
+
+// Patterns finds the first of several patterns that matches a host. A pattern is a host, "*.NAME" for all below a name, or
+// "*" for all; without a port it matches all ports. The zero Patterns is empty.
+type Patterns struct {
+	exact map[string]int // "example.com", "example.com:8080"
+	below map[string]int // ".example.com", ".example.com:8080"; "" is all hosts
+}
+
+// Add adds a pattern, in the form of [Domain], under its number, unless there is the same one already. It returns false
+// if the pattern is invalid.
+func (p *Patterns) Add(pattern string, i int) bool {
+	if p.exact == nil {
+		p.exact, p.below = make(map[string]int), make(map[string]int)
+	}
+	to, name := p.exact, pattern
+	if rest, ok := strings.CutPrefix(pattern, "*."); ok {
+		to, name = p.below, "."+rest
+	}
+	if pattern == "*" {
+		to, name = p.below, ""
+	} else if host := withoutPort(name); host == "" || host == "." || strings.ContainsAny(name, "*/ ") {
+		return false
+	}
+	if _, ok := to[name]; !ok {
+		to[name] = i
+	}
+	return true
+}
+
+// Find returns the lowest number of a pattern that matches a domain, in the form of [Domain]; -1 if none does.
+func (p *Patterns) Find(domain string) int {
+	first := -1
+	see := func(m map[string]int, name string) {
+		if i, ok := m[name]; ok && (first < 0 || i < first) {
+			first = i
+		}
+	}
+	host := withoutPort(domain)
+	see(p.exact, host)
+	see(p.exact, domain)
+	see(p.below, "")
+	if len(p.below) == 0 || strings.HasPrefix(host, "[") {
+		return first
+	}
+	for i := 1; i < len(host); i++ {
+		if host[i] == '.' {
+			see(p.below, host[i:])
+			see(p.below, domain[i:])
+		}
+	}
+	return first
+}
+
+func withoutPort(domain string) string {
+	colon := strings.LastIndexByte(domain, ':')
+	if colon < 0 || strings.HasSuffix(domain, "]") {
+		return domain
+	}
+	return domain[:colon]
+}

@@ -79,55 +79,22 @@ func (r rules) with(h HostRule) rules {
 	return r
 }
 
-type matcher struct {
-	exact  string // a domain; empty for a suffix rule
-	suffix string // ".example.com", or empty for every domain
-	port   bool   // the pattern names a port, so it is compared with the domain's
-	rules  rules
-}
-
-// newMatcher reads a pattern. It brings names into the form of [Domain], so that "Bücher.example" matches.
-func newMatcher(pattern string) (m matcher, ok bool) {
-	if pattern == "*" {
-		return matcher{}, true
+// pattern brings the name that a rule matches into the form of [Domain], so that "Bücher.example" matches.
+func (h HostRule) pattern() string {
+	if rest, below := strings.CutPrefix(h.Match, "*."); below {
+		return "*." + Domain(rest)
 	}
-	rest, below := strings.CutPrefix(pattern, "*.")
-	name := Domain(rest)
-	if name == "" || strings.ContainsAny(name, "*/ ") {
-		return matcher{}, false
-	}
-	m = matcher{exact: name, port: withoutPort(name) != name}
-	if below {
-		m.exact, m.suffix = "", "."+name
-	}
-	return m, true
-}
-
-func (m *matcher) matches(domain string) bool {
-	if !m.port {
-		domain = withoutPort(domain)
-	}
-	if m.exact != "" {
-		return domain == m.exact
-	}
-	return len(domain) > len(m.suffix) && strings.HasSuffix(domain, m.suffix)
-}
-
-func withoutPort(domain string) string {
-	colon := strings.LastIndexByte(domain, ':')
-	if colon < 0 || strings.HasSuffix(domain, "]") {
-		return domain
-	}
-	return domain[:colon]
+	return Domain(h.Match)
 }
 
 // RuleFor is the index of the first HostRule that matches a domain, which is the one that counts; -1 if none does. The
 // domain is in the form of [Domain].
 func (c *Config) RuleFor(domain string) int {
-	return slices.IndexFunc(c.Hosts, func(h HostRule) bool {
-		m, ok := newMatcher(h.Match)
-		return ok && m.matches(domain)
-	})
+	var p Patterns
+	for i, h := range c.Hosts {
+		p.Add(h.pattern(), i)
+	}
+	return p.Find(domain)
 }
 
 // validateHosts rejects rules that are malformed or contradict themselves. Inherited fields adapt to a rule's own, so
@@ -138,9 +105,8 @@ func (c *Config) validateHosts() error {
 		if h.MaxRPS != 0 {
 			top = h.MaxRPS
 		}
-		_, named := newMatcher(h.Match)
 		for _, f := range []check{
-			{"Match", h.Match, named, `a host such as "example.com", or "*.example.com" for all below it, or "*"`},
+			{"Match", h.Match, new(Patterns).Add(h.pattern(), i), `a host such as "example.com", or "*.example.com" for all below it, or "*"`},
 			{"MaxRPS", h.MaxRPS, isRate(h.MaxRPS, maxRPS), "0 to inherit, or 1e-6 to 1e6 requests per second"},
 			{"MinRPS", h.MinRPS, isRate(h.MinRPS, top), "0 to inherit, or 1e-6 to MaxRPS requests per second"},
 			{"InitialRPS", h.InitialRPS, isRate(h.InitialRPS, top) && (h.InitialRPS == 0 || h.InitialRPS >= h.MinRPS), "0 to inherit, or a rate from MinRPS to MaxRPS"},
@@ -164,7 +130,8 @@ func isRate(rps, top float64) bool { return rps == 0 || rps >= minRPS && rps <= 
 // another one.
 type ruleSet struct {
 	base     rules
-	hosts    []matcher
+	patterns Patterns        // of the hosts
+	hosts    []rules         // of the domains that match
 	given    []HostRule      // from which hosts were made
 	ceilings map[string]rate // of single domains, set by SetCeiling; at most maxCeilings
 }
@@ -177,15 +144,15 @@ func newRuleSet(l *AdaptiveRateLimiter, cfg *Config, old *ruleSet) (*ruleSet, er
 		minDelay: cfg.MinDelay, capacity: int64(cfg.TokenBucketCapacity * float64(token)),
 	}}
 	for i, h := range cfg.Hosts {
-		m, _ := newMatcher(h.Match)
-		m.rules = set.base.with(h)
+		r := set.base.with(h)
 		var err error
 		if old != nil && old.binding() {
-			m.rules.caps = old.hosts[i].rules.caps
-		} else if m.rules.caps, err = cfg.newCaps(h); err != nil {
+			r.caps = old.hosts[i].caps
+		} else if r.caps, err = cfg.newCaps(h); err != nil {
 			return nil, fmt.Errorf("ratelimit: Hosts[%d].%w", i, err)
 		}
-		set.hosts = append(set.hosts, m)
+		set.patterns.Add(h.pattern(), i)
+		set.hosts = append(set.hosts, r)
 	}
 	if old != nil {
 		set.ceilings = old.ceilings
@@ -194,10 +161,8 @@ func newRuleSet(l *AdaptiveRateLimiter, cfg *Config, old *ruleSet) (*ruleSet, er
 }
 
 func (set *ruleSet) match(domain string) *rules {
-	for i := range set.hosts {
-		if set.hosts[i].matches(domain) {
-			return &set.hosts[i].rules
-		}
+	if i := set.patterns.Find(domain); i >= 0 {
+		return &set.hosts[i]
 	}
 	return &set.base
 }

@@ -226,8 +226,8 @@ func (l *AdaptiveRateLimiter) sweep() {
 	}
 	l.shared.sweep(l.now())
 	for _, h := range l.rules.Load().hosts {
-		if h.rules.caps != nil {
-			h.rules.caps.sweep()
+		if h.caps != nil {
+			h.caps.sweep()
 		}
 	}
 }

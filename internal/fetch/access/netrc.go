@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl/internal/lazy"
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 const mostNetrc = 1 << 20
@@ -128,7 +129,7 @@ func (p *netrc) finish() error {
 	if !usable {
 		return nil
 	}
-	if !new(index).add(machine, 0) {
+	if !add(new(ratelimit.Patterns), machine, 0) {
 		return fmt.Errorf("machine %q is no host; write one such as example.com", machine)
 	}
 	value, err := login(pair)

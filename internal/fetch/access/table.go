@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // Rule has the settings of the hosts that Match names.
@@ -39,7 +41,7 @@ type Config struct {
 // empty.
 type Table struct {
 	cfg                  Config
-	logins, rules, netrc index
+	logins, rules, netrc ratelimit.Patterns
 	used                 []atomic.Bool // of the logins
 }
 
@@ -47,9 +49,9 @@ type Table struct {
 func New(cfg Config) (*Table, error) {
 	t := &Table{cfg: cfg, used: make([]atomic.Bool, len(cfg.Logins))}
 	return t, cmp.Or(
-		t.rules.fill("Rules", len(cfg.Rules), func(i int) string { return cfg.Rules[i].Match }),
-		t.logins.fill("Logins", len(cfg.Logins), func(i int) string { return cfg.Logins[i].Match }),
-		t.netrc.fill("Netrc", len(cfg.Netrc), func(i int) string { return cfg.Netrc[i].Match }),
+		fill(&t.rules, "Rules", len(cfg.Rules), func(i int) string { return cfg.Rules[i].Match }),
+		fill(&t.logins, "Logins", len(cfg.Logins), func(i int) string { return cfg.Logins[i].Match }),
+		fill(&t.netrc, "Netrc", len(cfg.Netrc), func(i int) string { return cfg.Netrc[i].Match }),
 	)
 }
 
@@ -59,7 +61,7 @@ func (t *Table) Rule(authority string) *Rule {
 	if t == nil {
 		return nil
 	}
-	if i := t.rules.find(authority); i >= 0 {
+	if i := t.rules.Find(authority); i >= 0 {
 		return &t.cfg.Rules[i]
 	}
 	return nil
@@ -70,14 +72,14 @@ func (t *Table) Authorization(authority string) string {
 	if t == nil {
 		return ""
 	}
-	if i := t.logins.find(authority); i >= 0 {
+	if i := t.logins.Find(authority); i >= 0 {
 		t.used[i].Store(true)
 		return t.cfg.Logins[i].Authorization
 	}
 	if r := t.Rule(authority); r != nil && r.Authorization != "" {
 		return r.Authorization
 	}
-	if i := t.netrc.find(authority); i >= 0 {
+	if i := t.netrc.Find(authority); i >= 0 {
 		return t.cfg.Netrc[i].Authorization
 	}
 	return ""
@@ -96,68 +98,16 @@ func (t *Table) Unused() (matches []string) {
 	return matches
 }
 
-type index struct {
-	exact map[string]int // "example.com", "example.com:8080"
-	below map[string]int // ".example.com", ".example.com:8080"
-}
-
 // fill adds the patterns of a field of the Config.
-func (x *index) fill(field string, n int, match func(i int) string) error {
+func fill(p *ratelimit.Patterns, field string, n int, match func(i int) string) error {
 	for i := range n {
-		if !x.add(match(i), i) {
+		if !add(p, match(i), i) {
 			return fmt.Errorf("access: Config.%s[%d].Match is %q: use a host such as example.com or *.example.com", field, i, match(i))
 		}
 	}
 	return nil
 }
 
-// add adds a pattern unless there is the same one already. It returns false if the pattern is invalid.
-func (x *index) add(match string, i int) bool {
-	if x.exact == nil {
-		x.exact, x.below = make(map[string]int), make(map[string]int)
-	}
-	to, name := x.exact, match
-	if rest, ok := strings.CutPrefix(match, "*."); ok {
-		to, name = x.below, "."+rest
-	}
-	if host := withoutPort(name); host == "" || host == "." || strings.ContainsAny(name, "*/@ ") {
-		return false
-	}
-	if _, ok := to[name]; !ok {
-		to[name] = i
-	}
-	return true
-}
-
-func (x *index) find(authority string) int {
-	if len(x.exact)+len(x.below) == 0 {
-		return -1
-	}
-	first := -1
-	see := func(m map[string]int, name string) {
-		if i, ok := m[name]; ok && (first < 0 || i < first) {
-			first = i
-		}
-	}
-	host := withoutPort(authority)
-	see(x.exact, host)
-	see(x.exact, authority)
-	if len(x.below) == 0 || strings.HasPrefix(host, "[") {
-		return first
-	}
-	for i := 1; i < len(host); i++ {
-		if host[i] == '.' {
-			see(x.below, host[i:])
-			see(x.below, authority[i:])
-		}
-	}
-	return first
-}
-
-func withoutPort(authority string) string {
-	i := strings.LastIndexByte(authority, ':')
-	if i < 0 || strings.HasSuffix(authority, "]") {
-		return authority
-	}
-	return authority[:i]
+func add(p *ratelimit.Patterns, match string, i int) bool {
+	return match != "*" && !strings.Contains(match, "@") && p.Add(match, i)
 }
