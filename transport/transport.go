@@ -41,11 +41,7 @@ func (c *chained) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func (c *chained) CloseIdleConnections() { closeIdle(c.base) }
 
-func closeIdle(rt http.RoundTripper) {
-	if idle, ok := rt.(interface{ CloseIdleConnections() }); ok {
-		idle.CloseIdleConnections()
-	}
-}
+func closeIdle(rt http.RoundTripper) { (&http.Client{Transport: rt}).CloseIdleConnections() }
 
 // layerFunc is a layer. It gets the context beside the request, so that a chain copies the request only once.
 type layerFunc func(ctx context.Context, req *http.Request) (*http.Response, error)

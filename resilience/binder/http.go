@@ -67,8 +67,4 @@ func (c *Chain) CloseIdleConnections() { closeIdle(c.rt) }
 // Close closes the policies. It does not close the transport.
 func (c *Chain) Close() error { return c.Policies.Close() }
 
-func closeIdle(rt http.RoundTripper) {
-	if idle, ok := rt.(interface{ CloseIdleConnections() }); ok {
-		idle.CloseIdleConnections()
-	}
-}
+func closeIdle(rt http.RoundTripper) { (&http.Client{Transport: rt}).CloseIdleConnections() }

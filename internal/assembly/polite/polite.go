@@ -262,8 +262,4 @@ func (e *entrance) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections closes the idle connections of the transport.
-func (e *entrance) CloseIdleConnections() {
-	if idle, ok := e.next.(interface{ CloseIdleConnections() }); ok {
-		idle.CloseIdleConnections()
-	}
-}
+func (e *entrance) CloseIdleConnections() { (&http.Client{Transport: e.next}).CloseIdleConnections() }

@@ -51,11 +51,7 @@ func (g *gate) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // CloseIdleConnections closes the idle connections of the transport.
-func (g *gate) CloseIdleConnections() {
-	if idle, ok := g.next.(interface{ CloseIdleConnections() }); ok {
-		idle.CloseIdleConnections()
-	}
-}
+func (g *gate) CloseIdleConnections() { (&http.Client{Transport: g.next}).CloseIdleConnections() }
 
 // check returns nil if robots.txt allows a URL.
 func (g *gate) check(ctx context.Context, u *url.URL) error {
