@@ -219,19 +219,12 @@ func (c *Crawler) restoreChanges(pc *pipeline.Config) error {
 	return nil
 }
 
-// Controls are what operators have changed while the crawl runs.
-type Controls struct {
-	Blocked          []string           // hosts, sorted
-	Ceilings         map[string]float64 // requests per second, by host
-	Include, Exclude []string           // the patterns of the scope, changed or not
-}
-
 // Controls returns what is in force, for people.
-func (c *Crawler) Controls() Controls {
+func (c *Crawler) Controls() pipeline.Controls {
 	h := &c.changes
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	k := Controls{Blocked: c.pipe.Blocked(), Ceilings: maps.Clone(h.ceilings)}
+	k := pipeline.Controls{Blocked: c.pipe.Blocked(), Ceilings: maps.Clone(h.ceilings)}
 	k.Include, k.Exclude = c.scope.Patterns()
 	return k
 }

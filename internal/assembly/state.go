@@ -11,6 +11,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/disk"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -463,18 +464,10 @@ func (c *Crawler) Checkpoint(ctx context.Context) error {
 	return stateError(c.state.dir, c.state.store.Flush(ctx))
 }
 
-// StateFigures are the figures of a state.
-type StateFigures struct {
-	Pending, Limit         int64 // operations not written yet, and how many there may be before the crawl waits
-	Queued, Done           int64 // numbers of URLs as of the last commit
-	IndexMemory, IndexDisk int64 // bytes
-	Failed                 bool  // nothing is written any more
-}
-
 // Figures returns the current figures.
-func (s *State) Figures() StateFigures {
+func (s *State) Figures() frontier.Kept {
 	counts := s.store.Counts()
-	k := StateFigures{Queued: counts.Queued, Done: counts.Done, Failed: s.store.Err() != nil}
+	k := frontier.Kept{Queued: counts.Queued, Done: counts.Done, Failed: s.store.Err() != nil}
 	k.Pending, k.Limit = s.store.Pending()
 	k.IndexMemory, k.IndexDisk = s.store.SeenBytes()
 	return k

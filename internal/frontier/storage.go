@@ -56,6 +56,14 @@ const (
 	Gone      Change = "gone"      // the page does not exist any more
 )
 
+// Kept has the figures of a state on disk.
+type Kept struct {
+	Pending, Limit         int64 // operations not written yet, and how many there may be before the crawl waits
+	Queued, Done           int64 // URLs, as of the last commit
+	IndexMemory, IndexDisk int64 // bytes
+	Failed                 bool  // writing has failed, and nothing is written any more
+}
+
 // Storage keeps the URLs of a frontier outside of memory, and beyond the life of the process. In the storage a URL is
 // either queued or done; a leased URL is still queued there, so that a crawl which was interrupted finds it again.
 //

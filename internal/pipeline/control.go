@@ -85,6 +85,14 @@ func (p *Pipeline) Wake(host string) bool {
 	return p.order(func(d *discovery) { d.frontier.Wake(p.cfg.Clock.Now(), host) })
 }
 
+// Controls are what operators have changed while the crawl ran.
+type Controls struct {
+	Blocked  []string           `json:"blocked"`  // hosts, sorted
+	Ceilings map[string]float64 `json:"ceilings"` // requests per second, by host
+	Include  []string           `json:"include"`  // the patterns of the scope, changed or not
+	Exclude  []string           `json:"exclude"`
+}
+
 // Block stops the requests to a host, known or not, until Unblock. No request to it begins after Block has returned;
 // what is in flight is finished. The URLs of the host stay queued. When only such hosts are left, the crawl ends with
 // [EndBlocked] after MaxBlocked. The result ok is false if there is no crawl, as with [Pipeline.Pause], and if there is

@@ -107,7 +107,7 @@ func (l *Console) shown(c *assembly.Crawler, p *assembly.Parts) console.Crawl {
 		Host:   func(name string) console.Host { return host(p, name) },
 		Paused: pipe.Paused, Pause: pipe.Pause, Resume: pipe.Unpause, AddSeed: c.AddForeignSeed,
 		Block: c.Block, Unblock: c.Unblock, SetCeiling: c.SetCeiling, SetScope: c.SetScope,
-		Controls:   func() console.Controls { return console.Controls(c.Controls()) },
+		Controls:   c.Controls,
 		Collectors: slices.Concat(collectors(p.Meter), collectors(p.Tracer)),
 		EachHost: func(see func(frontier.HostState, ratelimit.Brief)) {
 			pipe.EachHost(func(h frontier.HostState) bool {
@@ -130,7 +130,7 @@ func (l *Console) shown(c *assembly.Crawler, p *assembly.Parts) console.Crawl {
 		},
 	}
 	if p.State != nil {
-		all.Checkpoint, all.Kept = c.Checkpoint, func() console.Kept { return console.Kept(p.State.Figures()) }
+		all.Checkpoint, all.Kept = c.Checkpoint, p.State.Figures
 	}
 	if p.Fleet != nil {
 		all.Fleet = p.Fleet.Figures // makes no request to Redis

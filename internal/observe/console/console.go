@@ -82,21 +82,12 @@ type Host struct {
 	Limiter  *ratelimit.DomainSnapshot `json:"limiter"`  // nil if the host was not requested, or not for a long time
 }
 
-// Kept has the figures of a state on disk.
-type Kept struct {
-	Pending, Limit         int64 // operations not yet written, and how many there may be
-	Queued, Done           int64 // URLs, as of the last commit
-	IndexMemory, IndexDisk int64 // bytes
-	Failed                 bool  // writing has failed, and nothing is written any more
-}
-
-// Controls are what operators have changed while the crawl ran.
-type Controls struct {
-	Blocked  []string           `json:"blocked"`  // hosts, in order
-	Ceilings map[string]float64 `json:"ceilings"` // requests per second, by host
-	Include  []string           `json:"include"`  // the patterns of the scope, changed or not
-	Exclude  []string           `json:"exclude"`
-}
+type (
+	// Kept has the figures of a state on disk.
+	Kept = frontier.Kept
+	// Controls are what operators have changed while the crawl ran.
+	Controls = pipeline.Controls
+)
 
 // Config configures a [Console].
 type Config struct {
