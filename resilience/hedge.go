@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/clock/lifetime"
 	"github.com/treadlight/crawl/internal/ratelimit/estimate"
 )
 
@@ -50,10 +51,7 @@ type Hedge[T any] struct {
 	cfg    HedgeConfig[T]
 	pace   hedgePace
 	panics atomic.Uint64
-
-	mu     sync.Mutex // no call begins in work after closed is set
-	closed bool
-	work   sync.WaitGroup // calls of Execute, and the goroutines that they started
+	life   *lifetime.Lifetime // of calls of Execute, and of the goroutines that they started
 }
 
 // NewHedge returns the policy. An error names the wrong field.
@@ -68,7 +66,7 @@ func NewHedge[T any](cfg HedgeConfig[T]) (*Hedge[T], error) {
 	case cfg.MaxAttempts < 2 || cfg.MaxAttempts > maxHedges:
 		return nil, fmt.Errorf("hedge: MaxAttempts = %d: want 2 to %d", cfg.MaxAttempts, maxHedges)
 	}
-	h := &Hedge[T]{cfg: cfg}
+	h := &Hedge[T]{cfg: cfg, life: lifetime.New()}
 	h.pace.delay.Store(int64(cfg.Delay))
 	return h, nil
 }
@@ -87,10 +85,10 @@ func (h *Hedge[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 	if ctx.Err() != nil {
 		return refuse[T](callerErr(ctx))
 	}
-	if !h.enter() {
+	if !h.life.Begin() {
 		return refuse[T](ErrClosed)
 	}
-	defer h.work.Done()
+	defer h.life.Done()
 	h.cfg.Budget.Note()
 	c := &hedgeCall[T]{h: h, ctx: ctx, fn: fn, begun: now(), ends: make(chan hedgeResult[T], h.cfg.MaxAttempts), won: -1}
 	c.late = clock.System().NewTimer(h.pace.current())
@@ -110,25 +108,13 @@ func (h *Hedge[T]) Execute(ctx context.Context, fn func(context.Context) (T, err
 	}
 }
 
-func (h *Hedge[T]) enter() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !h.closed {
-		h.work.Add(1)
-	}
-	return !h.closed
-}
-
 // Panics returns how many calls panicked after another had won. Such a panic is not passed on.
 func (h *Hedge[T]) Panics() uint64 { return h.panics.Load() }
 
 // Close makes later calls fail with [ErrClosed] and waits for running ones, including those that lost; it cancels none.
 // fn must not call it.
 func (h *Hedge[T]) Close() error {
-	h.mu.Lock()
-	h.closed = true
-	h.mu.Unlock()
-	h.work.Wait()
+	h.life.End()
 	return nil
 }
 
@@ -187,7 +173,7 @@ func (c *hedgeCall[T]) launch() {
 	if attempt > 0 && attempt+1 < c.h.cfg.MaxAttempts {
 		c.late.Reset(c.h.pace.current())
 	}
-	c.h.work.Go(func() {
+	c.h.life.Go(func() {
 		r := hedgeResult[T]{attempt: attempt, classification: Ignored, exited: true}
 		defer func() {
 			if p := recover(); p != nil {
@@ -280,7 +266,7 @@ func (c *hedgeCall[T]) drop(r hedgeResult[T]) {
 		cancel(nil)
 		return
 	}
-	c.h.work.Go(func() {
+	c.h.life.Go(func() {
 		defer cancel(nil)
 		c.h.cfg.Discard(r.value)
 	})
@@ -300,7 +286,7 @@ func (c *hedgeCall[T]) leave() {
 	if c.running == 0 {
 		return
 	}
-	c.h.work.Go(func() {
+	c.h.life.Go(func() {
 		for range c.running {
 			r := <-c.ends
 			if r.panicked != nil {

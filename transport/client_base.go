@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treadlight/crawl/internal/fetch/lifetime"
+	"github.com/treadlight/crawl/internal/clock/lifetime"
 	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/resilience"

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/treadlight/crawl/internal/fetch/lifetime"
+	"github.com/treadlight/crawl/internal/clock/lifetime"
 	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/fetch/resolve"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"

@@ -51,6 +51,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/admission"
 	"github.com/treadlight/crawl/internal/clock"
+	"github.com/treadlight/crawl/internal/clock/lifetime"
 )
 
 const (
@@ -179,7 +180,7 @@ func New(cfg Config) (*Repository, error) {
 	}
 	r.gates[0].places = make(chan struct{}, inFlight)
 	r.local.init(cfg.Keys)
-	r.link.init(cfg.Redis)
+	r.link.option, r.link.life = cfg.Redis, lifetime.New()
 	return r, nil
 }
 
@@ -204,7 +205,7 @@ func (r *Repository) Take(ctx context.Context, key string, plans []admission.Pla
 	switch {
 	case ctx.Err() != nil:
 		err = fmt.Errorf("redis: %w", ctx.Err())
-	case r.link.closed.Load():
+	case r.link.life.Over():
 		err = admission.ErrClosed
 	case len(plans) == 0:
 		res.Allowed = true

@@ -79,7 +79,7 @@ func (r *Repository) exchange(parent context.Context, q question) (a answer, err
 		ended = context.DeadlineExceeded // its timer is about to fire
 	}
 	switch {
-	case r.link.closed.Load():
+	case r.link.life.Over():
 		return answer{}, admission.ErrClosed
 	case ended != nil:
 		return answer{}, fmt.Errorf("redis: %w", ended)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/treadlight/crawl/internal/admission"
+	"github.com/treadlight/crawl/internal/clock/lifetime"
 )
 
 // script makes the decision. Its own comments say what it expects and replies.
@@ -181,12 +181,7 @@ type link struct {
 	option rueidis.ClientOption
 	client atomic.Pointer[client]
 	dials  singleflight.Group // all callers that need a client wait for the same one
-	closed atomic.Bool
-	life   context.Context // of everything that runs in the background; canceled by Close
-	end    context.CancelFunc
-
-	mu   sync.Mutex     // held while closed is set, and to begin work unless it is
-	work sync.WaitGroup // Close waits for it
+	life   *lifetime.Lifetime // of everything that runs in the background
 }
 
 type client struct {
@@ -194,29 +189,14 @@ type client struct {
 	cluster bool
 }
 
-func (l *link) init(option rueidis.ClientOption) {
-	l.option = option
-	l.life, l.end = context.WithCancel(context.Background())
-}
-
-// enter begins work that ends with l.work.Done, unless the link is closed.
-func (l *link) enter() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed.Load() {
-		return false
-	}
-	l.work.Add(1)
-	return true
-}
-
+// begin runs f in the background, unless the link is closed.
 func (l *link) begin(f func(ctx context.Context)) bool {
-	if !l.enter() {
+	if !l.life.Begin() {
 		return false
 	}
 	go func() {
-		defer l.work.Done()
-		f(l.life)
+		defer l.life.Done()
+		f(l.life.Context())
 	}()
 	return true
 }
@@ -250,37 +230,35 @@ func (l *link) make() (*client, error) {
 	if c := l.client.Load(); c != nil { // made meanwhile
 		return c, nil
 	}
-	if !l.enter() {
+	if !l.life.Begin() {
 		return nil, admission.ErrClosed
 	}
-	defer l.work.Done()
+	defer l.life.Done()
 	c, err := rueidis.NewClient(l.option)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(l.life, l.option.ConnWriteTimeout)
+	ctx, cancel := context.WithTimeout(l.life.Context(), l.option.ConnWriteTimeout)
 	defer cancel()
 	for _, node := range c.Nodes() {
 		_ = node.Do(ctx, node.B().ScriptLoad().Script(script).Build()).Error()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed.Load() {
-		c.Close()
+	made := &client{c, c.Mode() == rueidis.ClientModeCluster}
+	if l.client.Store(made); l.life.Over() {
+		l.drop() // close may have come before
 		return nil, admission.ErrClosed
 	}
-	made := &client{c, c.Mode() == rueidis.ClientModeCluster}
-	l.client.Store(made)
 	return made, nil
 }
 
 func (l *link) close() {
-	l.mu.Lock()
-	l.closed.Store(true)
-	l.mu.Unlock()
-	l.end()
+	l.life.Stop()
+	l.drop() // which ends what waits for the servers
+	l.life.End()
+}
+
+func (l *link) drop() {
 	if c := l.client.Swap(nil); c != nil {
 		c.Close()
 	}
-	l.work.Wait()
 }

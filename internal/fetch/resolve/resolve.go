@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/fetch/lifetime"
+	"github.com/treadlight/crawl/internal/clock/lifetime"
 	"github.com/treadlight/crawl/internal/fetch/reach"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/treadlight/crawl/internal/fetch/lifetime"
+	"github.com/treadlight/crawl/internal/clock/lifetime"
 )
 
 func TestEndWaitsForTheWork(t *testing.T) {

@@ -43,10 +43,18 @@ func (l *Lifetime) Begin() bool {
 // Done ends work for which Begin returned true.
 func (l *Lifetime) Done() { l.work.Done() }
 
-// End ends the lifetime and waits until no work is left. It may be called several times.
-func (l *Lifetime) End() {
+// Go runs f as part of work in progress, which may end before f.
+func (l *Lifetime) Go(f func()) { l.work.Go(f) }
+
+// Stop ends the lifetime. Both it and End may be called several times.
+func (l *Lifetime) Stop() {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.stop()
-	l.mu.Unlock()
+}
+
+// End ends the lifetime and waits until no work is left.
+func (l *Lifetime) End() {
+	l.Stop()
 	l.work.Wait()
 }
