@@ -127,8 +127,12 @@ var fields = sync.OnceValue(func() []field {
 })
 
 func find(rows []field, path string) *field {
+	return firstRow(rows, func(f *field) bool { return f.path == path })
+}
+
+func firstRow(rows []field, is func(*field) bool) *field {
 	for i := range rows {
-		if rows[i].path == path {
+		if is(&rows[i]) {
 			return &rows[i]
 		}
 	}

@@ -168,13 +168,9 @@ func (l loader) loadFlags(given []FlagValue) {
 }
 
 func flagRow(name string) *field {
-	rows := fields()
-	for i := range rows {
-		if slices.ContainsFunc(rows[i].flags(), func(f Flag) bool { return f.Name == name }) {
-			return &rows[i]
-		}
-	}
-	return nil
+	return firstRow(fields(), func(f *field) bool {
+		return slices.ContainsFunc(f.flags(), func(f Flag) bool { return f.Name == name })
+	})
 }
 
 // noFlag reports an unknown flag, for programs whose flag parser accepts any name.

@@ -150,12 +150,7 @@ func ofLeaf(name string) (found *field) {
 
 // ofFlag returns the row of a flag; nil if there is none.
 func ofFlag(name string) *field {
-	rows := fields()
-	for i := range rows {
-		f := &rows[i]
-		if f.flag == name || f.was == name || f.kind == kindBool && f.flag == strings.TrimPrefix(name, "no-") {
-			return f
-		}
-	}
-	return nil
+	return firstRow(fields(), func(f *field) bool {
+		return f.flag == name || f.was == name || f.kind == kindBool && f.flag == strings.TrimPrefix(name, negation)
+	})
 }

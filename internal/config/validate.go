@@ -121,6 +121,7 @@ func handle(path string) string {
 // hosts checks each rule, and that it is not covered by an earlier one, as nobody would notice that a rule never
 // applies.
 func (c checker) hosts() {
+	var before ratelimit.Patterns
 	for i := range c.cfg.Hosts {
 		rule, path := &c.cfg.Hosts[i], document.Item(hostsPath, i)
 		for _, f := range hostFields() {
@@ -130,7 +131,8 @@ func (c checker) hosts() {
 			c.wrong(path+".cap.per", "is not for the kind concurrency, which counts the requests that are out; remove it")
 		}
 		c.order(hostOrder(i))
-		other := slices.IndexFunc(c.cfg.Hosts[:i], func(h Host) bool { return covers(h.Match, rule.Match) })
+		other := before.Find(rule.Match) // a pattern covers those that it matches itself
+		before.Add(rule.Match, i)
 		if other >= 0 && !c.bad[path+".match"] {
 			c.wrong(path+".match", "%s is covered by hosts[%d], %s, and the first that matches counts; put it before that or remove it",
 				document.Quote(rule.Match), other, document.Quote(c.cfg.Hosts[other].Match))
@@ -147,15 +149,6 @@ func (c checker) hostRow(rule *Host, f *field, path string) {
 	default:
 		c.check(path)
 	}
-}
-
-// covers reports whether a rule matches everything that another rule matches. A rule without a port matches every port.
-func covers(rule, other string) bool {
-	if _, port := splitPort(rule); port == "" {
-		other, _ = splitPort(other)
-	}
-	below, wild := strings.CutPrefix(rule, "*")
-	return rule == other || wild && strings.HasSuffix(other, below)
 }
 
 // stepsMax is how many steps a window may have. Every step takes memory per host, and a finer window does not decide
