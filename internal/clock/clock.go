@@ -128,3 +128,11 @@ func (s *Sleeper) Stop() {
 		s.timer.Stop()
 	}
 }
+
+// Earlier returns the earlier of two times, of which zero means never.
+func Earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -14,6 +14,8 @@ import (
 	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/treadlight/crawl/internal/fetch/http1"
 )
 
 // maxCodings bounds the codings of one body: two occur behind misconfigured proxies, more are an attack.
@@ -97,7 +99,7 @@ func (s *stage) Read(p []byte) (int, error) {
 			return 0, err
 		}
 		s.open = true
-		if err := cut(s.start()); err != nil {
+		if err := http1.Unexpected(s.start()); err != nil {
 			return 0, err
 		}
 	}
@@ -114,14 +116,6 @@ func (s *stage) Close() error {
 	}
 	s.pool.Put(s)
 	return nil
-}
-
-// cut replaces an end of the input inside a header by io.ErrUnexpectedEOF.
-func cut(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
 }
 
 // gzip decodes all members of a file, one after another.
@@ -144,7 +138,7 @@ func (s *stage) gzip() {
 			if magic, _ := s.br.Peek(2); len(magic) < 2 || magic[0] != 0x1f || magic[1] != 0x8b {
 				return 0, io.EOF
 			}
-			if err := cut(s.start()); err != nil {
+			if err := http1.Unexpected(s.start()); err != nil {
 				return 0, err
 			}
 		}

@@ -3,6 +3,7 @@ package frontier
 import (
 	"time"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -106,12 +107,12 @@ func (f *fleet) sweep(now, wake time.Time) time.Time {
 	}
 	soon := now.Add(time.Millisecond)
 	if !f.activating && room > 0 {
-		wake = earlier(wake, maxTime(next, soon))
+		wake = clock.Earlier(wake, maxTime(next, soon))
 	}
 	if len(f.hosts) >= f.cfg.MaxHosts {
-		wake = earlier(wake, maxTime(f.resting.next, soon))
+		wake = clock.Earlier(wake, maxTime(f.resting.next, soon))
 	}
-	return earlier(wake, f.idleFrom(lingerFor))
+	return clock.Earlier(wake, f.idleFrom(lingerFor))
 }
 
 func (f *fleet) swept(now time.Time, a *Answer) {

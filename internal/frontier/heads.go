@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/frontier/seen"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
@@ -309,7 +310,7 @@ func (r *resting) add(name string, host rest) {
 	if !host.ordered {
 		r.unordered++
 	}
-	r.first = earlier(r.first, host.until)
+	r.first = clock.Earlier(r.first, host.until)
 }
 
 func (r *resting) found(name string) {
@@ -338,7 +339,7 @@ func (r *resting) over(now time.Time) bool {
 	}
 	r.first = time.Time{} // the host that it stems from may have been activated since
 	for _, host := range r.hosts {
-		r.first = earlier(r.first, host.until)
+		r.first = clock.Earlier(r.first, host.until)
 	}
 	return !r.first.IsZero() && !now.Before(r.first)
 }
@@ -399,7 +400,7 @@ func (b *backlog) sooner(wake time.Time) time.Time {
 	if at.IsZero() {
 		return at
 	}
-	return earlier(wake, at)
+	return clock.Earlier(wake, at)
 }
 
 // Revise makes the frontier ask the pacer again about all hosts that wait for it. Next does so piece by piece, as a

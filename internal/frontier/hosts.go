@@ -293,16 +293,6 @@ func (s *schedule) Pop() any {
 	return h
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
 func maxTime(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+	return slices.MaxFunc([]time.Time{a, b}, time.Time.Compare)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -83,13 +84,13 @@ func (f *Frontier) Blocked(now time.Time) Blockage {
 		b.Idle = f.drained()
 		return b
 	}
-	b.Until = earlier(f.due[0].at, f.elsewhere)
+	b.Until = clock.Earlier(f.due[0].at, f.elsewhere)
 	if r := &f.resting; f.inactive > 0 {
 		if f.inactive > r.queued && len(r.hosts) < maxResting {
 			r.stuck = true // let any host in memory make room for the others
 			return Blockage{}
 		}
-		b.Until = earlier(b.Until, r.first)
+		b.Until = clock.Earlier(b.Until, r.first)
 		b.Ordered = b.Ordered && r.unordered == 0
 	}
 	b.Excluded = b.Until.Sub(now) > excludedFor/2

@@ -68,7 +68,7 @@ func (d *discovery) run(ctx context.Context) error {
 			}
 		}
 		now := clk.Now()
-		wake := earlier(d.frontier.SetAside(now), d.dispatch(now))
+		wake := clock.Earlier(d.frontier.SetAside(now), d.dispatch(now))
 		d.testify()
 		d.commit(nil) // for the cost of failures, which no acknowledgement commits
 		if d.over(now) {
@@ -159,14 +159,6 @@ func (d *discovery) works() {
 	}
 }
 
-// earlier returns the earlier of two instants, of which zero means never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // dispatch leases URLs while there are free slots and hosts that may get a request. It returns the instant at which
 // there may be more; zero means that only an event can bring more.
 func (d *discovery) dispatch(now time.Time) time.Time {
@@ -244,7 +236,7 @@ func (d *discovery) idle(now, wake time.Time) time.Time {
 	if !d.excludedTil.IsZero() {
 		wake = d.excludedTil
 	}
-	return earlier(wake, d.deadline)
+	return clock.Earlier(wake, d.deadline)
 }
 
 func (d *discovery) seed(s request.Seed) {

@@ -241,19 +241,18 @@ func (r *Repository) Keys(ctx context.Context, plans []admission.Plan, yield fun
 		return fmt.Errorf("redis: %w", err)
 	}
 	for _, node := range c.Nodes() {
-		for cursor, more := uint64(0), true; more; more = cursor != 0 {
-			step, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(storePrefix+"*").Count(scanStep).Build()).AsScanEntry()
-			if err != nil {
-				return fmt.Errorf("redis: scan: %w", err)
+		names := rueidis.NewScanner(func(cursor uint64) (rueidis.ScanEntry, error) {
+			return node.Do(ctx, node.B().Scan().Cursor(cursor).Match(storePrefix+"*").Count(scanStep).Build()).AsScanEntry()
+		})
+		for name := range names.Iter() {
+			plan, key, ok := keyOf(name)
+			asked := slices.ContainsFunc(plans, func(p admission.Plan) bool { return p.Name == plan })
+			if ok && asked && !yield(key) {
+				return nil
 			}
-			for _, name := range step.Elements {
-				plan, key, ok := keyOf(name)
-				asked := slices.ContainsFunc(plans, func(p admission.Plan) bool { return p.Name == plan })
-				if ok && asked && !yield(key) {
-					return nil
-				}
-			}
-			cursor = step.Cursor
+		}
+		if err := names.Err(); err != nil {
+			return fmt.Errorf("redis: scan: %w", err)
 		}
 	}
 	return nil

@@ -45,7 +45,7 @@ func (c *chunks) Read(p []byte) (n int, err error) {
 	if c.err == nil && len(p) > 0 {
 		n, c.err = c.in.Read(p[:min(int64(len(p)), c.left)])
 		c.left -= int64(n)
-		c.err = unexpected(c.err)
+		c.err = Unexpected(c.err)
 	}
 	return n, c.err
 }
@@ -56,7 +56,7 @@ func (c *chunks) begin() error {
 	if c.inside {
 		var end [2]byte
 		if _, err := io.ReadFull(c.in, end[:]); err != nil {
-			return unexpected(err)
+			return Unexpected(err)
 		}
 		if string(end[:]) != "\r\n" {
 			return errChunk
@@ -64,7 +64,7 @@ func (c *chunks) begin() error {
 	}
 	line, err := c.in.ReadSlice('\n')
 	if err != nil {
-		return unexpected(err)
+		return Unexpected(err)
 	}
 	text, ended := bytes.CutSuffix(line, []byte("\r\n"))
 	if !ended || bytes.IndexByte(text, '\r') >= 0 || len(text) >= maxChunkLine {
@@ -109,7 +109,8 @@ func chunkSize(line []byte) (n int64, ok bool) {
 	return n, true
 }
 
-func unexpected(err error) error {
+// Unexpected replaces io.EOF, as the end of what should go on, by io.ErrUnexpectedEOF.
+func Unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

@@ -8,8 +8,7 @@ const (
 	opPut kind = iota
 	opDone
 	opSpent
-	opNote  // do stores something else
-	opAsk   // do answers a Load or Activate
+	opDo    // do stores something else, or answers a Load or Activate
 	opOrder // waits until all calls before it are committed and do has run; without do, until they are on disk
 )
 

@@ -228,7 +228,7 @@ func (m *machine) close() {
 
 // kill ends the process as SIGKILL does: what is in the files is what there is.
 func (m *machine) kill() {
-	m.s.Add(true, op{kind: opAsk, do: func(w *writer) error { return w.load("never.test", frontier.Place{}, 1) }}) // for the writer to have come to the end of what it was told
+	m.s.Add(true, op{kind: opDo, do: func(w *writer) error { return w.load("never.test", frontier.Place{}, 1) }}) // for the writer to have come to the end of what it was told
 	answer(m.tb, m.s)
 	m.dirs++
 	dir := filepath.Join(m.root, strconv.Itoa(m.dirs))

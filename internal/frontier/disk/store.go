@@ -130,7 +130,7 @@ func (s *Store) Activate(n int) {
 
 // Deactivate makes a host inactive, behind all other inactive hosts.
 func (s *Store) Deactivate(host string, _ time.Time) {
-	s.tell(op{kind: opNote, do: func(w *writer) error {
+	s.tell(op{kind: opDo, do: func(w *writer) error {
 		h, err := w.hosts.find(host)
 		if h != nil {
 			w.hosts.layDown(h)
@@ -151,7 +151,7 @@ func (s *Store) Commit(positions []frontier.Position) {
 	s.mu.Unlock()
 	if len(positions) > 0 {
 		positions = slices.Clone(positions)
-		s.tell(op{kind: opNote, do: func(w *writer) error {
+		s.tell(op{kind: opDo, do: func(w *writer) error {
 			for _, p := range positions {
 				w.positions[p.Path] = p
 			}
@@ -199,14 +199,14 @@ func (s *Store) SetMeta(key, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.meta[key] = value
-	s.noted = append(s.noted, op{kind: opNote, do: func(w *writer) error { return w.f.putMeta.Run(key, value) }})
+	s.noted = append(s.noted, op{kind: opDo, do: func(w *writer) error { return w.f.putMeta.Run(key, value) }})
 }
 
 func (s *Store) tell(o op) { s.batch = append(s.batch, o) }
 
 func (s *Store) ask(do func(*writer) error) {
 	s.asked = true
-	s.tell(op{kind: opAsk, do: do})
+	s.tell(op{kind: opDo, do: do})
 }
 
 // Owned returns nil while this process alone has the state. If the database files or the lock no longer have their

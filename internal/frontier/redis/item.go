@@ -112,13 +112,8 @@ func (r *reader) uint(most uint64) uint64 {
 }
 
 func (r *reader) int() int64 {
-	v, n := binary.Varint([]byte(r.rest[:min(len(r.rest), binary.MaxVarintLen64)]))
-	if n <= 0 {
-		r.bad, r.rest = true, ""
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
+	v := r.uint(math.MaxUint64)
+	return int64(v>>1) ^ -int64(v&1)
 }
 
 func (r *reader) text(n uint64) string {

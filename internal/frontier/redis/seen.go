@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,11 +35,7 @@ type mark struct {
 const markFor = 12 * time.Hour
 
 func newSeen(p *process) *seen {
-	size := 1
-	for size < p.cfg.known {
-		size *= 2
-	}
-	return &seen{process: p, slots: make([]atomic.Uint64, size)}
+	return &seen{process: p, slots: make([]atomic.Uint64, 1<<bits.Len(uint(max(p.cfg.known, 1)-1)))}
 }
 
 func (s *seen) at(fp uint64) *atomic.Uint64 { return &s.slots[fp&uint64(len(s.slots)-1)] }
