@@ -256,7 +256,7 @@ func (r *watchRun) round(ctx context.Context, w *watch.Watch, term *cli.Terminal
 	case interrupted:
 		return &cli.Error{Code: cli.CodeInterrupted}
 	case r.once && counts.Visits > 0 && counts.Visits == counts.Failed:
-		return cli.ErrNothing
+		return cli.Advise(cli.ErrNothing, counts.Advice)
 	}
 	return nil
 }

@@ -296,7 +296,7 @@ func (d *discovery) tellKept(proxy bool, cause error, now time.Time) {
 		// The time comes first, since a person is not told of the same twice in a minute.
 		more := []any{slog.Time("since", now), slog.Any("error", cause)}
 		if d.p.cfg.State != nil {
-			more = append(more, slog.String("to_use_another_one", "Ctrl-C, then crawl resume DIR --proxy URL"))
+			more = append(more, slog.String("to_use_another_one", "Ctrl-C, then go on with --proxy URL"))
 		}
 		d.p.cfg.Log.Warn("the proxy fails: the crawl waits, and tries again", more...)
 	}

@@ -194,6 +194,31 @@ func Message(err error) string {
 	return fmt.Sprintf("write %s: %v; it has %s (%s)", name, reason, Plural(e.Records, "whole record"), Size(e.Bytes))
 }
 
+// advised is an error with what a person can do about it.
+type advised struct {
+	error
+	advice string // a sentence without its full stop
+}
+
+func (e *advised) Unwrap() error { return e.error }
+
+// Advise returns err with what a person can do about it, which [Complain] prints on a line of its own and which is no
+// part of the error's text. It returns err as it is if it is nil, if there is no advice, or if err has some already.
+func Advise(err error, advice string) error {
+	if err == nil || advice == "" || AdviceOf(err) != "" {
+		return err
+	}
+	return &advised{err, advice}
+}
+
+// AdviceOf returns the advice that err was given by [Advise]; "" if there is none.
+func AdviceOf(err error) string {
+	if e, ok := errors.AsType[*advised](err); ok {
+		return e.advice
+	}
+	return ""
+}
+
 // absent returns a further line about a file to read that is not there, which says what to do; "" for another error, and
 // for one that says it, as those of [Open] and [Write] do.
 func absent(err error) string {
@@ -222,10 +247,11 @@ func absent(err error) string {
 	return "\n'ls " + ShellWord(dir) + "' lists what is there"
 }
 
-// Complain prints an error for a person: one line per problem and, if the command line or the settings are wrong, where
+// Complain prints an error for a person: one line per problem, one for what can be done about it and, if the command line or the settings are wrong, where
 // to look: at the help of the command of that name, "" for the program itself.
 func Complain(w io.Writer, err error, command string) {
-	for line := range strings.SplitSeq(strings.TrimRight(Message(err), "\n")+absent(err), "\n") {
+	text := strings.TrimRight(Message(err), "\n") + absent(err) + "\n" + AdviceOf(err)
+	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {
 		Say(w, "crawl: %s\n", Clean(line))
 	}
 	switch e, ok := errors.AsType[*Error](err); {

@@ -103,7 +103,7 @@ var advice = map[string]string{
 	"tls":            "check the host's certificate and this machine's clock; access.ca_file trusts another authority",
 	"timeout":        "the host is slow or a firewall drops packets; --timeout waits longer",
 	"address_denied": "--allow-private lets a crawl connect there",
-	"proxy":          "check --proxy and the variables HTTP_PROXY and HTTPS_PROXY",
+	"proxy":          job.MendProxy,
 }
 
 // tell tells what was met, in the order in which a crawl meets it.

@@ -389,7 +389,7 @@ func (j *Job) explain(err error, final *pipeline.Snapshot) error {
 			err = assembly.ErrUnreachable
 		}
 		if j.out.via > 0 && j.out.via == len(j.out.seen) {
-			err = fmt.Errorf("%w: the proxy failed, and the site was not asked; %s", err, mendProxy)
+			err = fmt.Errorf("%w: the proxy failed, and the site was not asked", err)
 		}
 		return fmt.Errorf("%w%s", err, j.out.failures())
 	case final.State == pipeline.EndUnruled:
@@ -400,14 +400,12 @@ func (j *Job) explain(err error, final *pipeline.Snapshot) error {
 		if next := j.goOn(final.State, final.Reason); next != "" {
 			return fmt.Errorf("%w; go on with '%s' when it works again, or add --proxy URL for another one, --proxy direct for none", err, next)
 		}
-		return fmt.Errorf("%w; %s", err, mendProxy)
+		return fmt.Errorf("%w; %s", err, MendProxy)
 	case errors.Is(err, assembly.ErrBlocked):
 		return fmt.Errorf("%w; max_blocked says how long to wait for them", err)
 	}
 	return err
 }
-
-const mendProxy = "look at --proxy and the variables HTTP_PROXY and HTTPS_PROXY; --proxy direct uses none"
 
 // onFullDisk says what is to be said in front of the report if err is that of a full disk; the error behind it has the
 // details. next is the command that goes on.

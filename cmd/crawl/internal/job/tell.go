@@ -19,7 +19,6 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/view"
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/frontier/gate"
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -326,28 +325,4 @@ func (w *destination) failures() string {
 		return ""
 	}
 	return strings.TrimRight("\n"+strings.Join(w.seen, "\n")+"\n"+w.next, "\n")
-}
-
-// remedy says what a person can do about a seed that was not obtained; "" if the reason in the record says so itself.
-func remedy(r *record.Record) string {
-	switch class := r.ErrorClass(); class {
-	case outcome.Proxy.String(), outcome.AddressDenied.String():
-		return ""
-	case outcome.TLS.String():
-		return "--set access.ca_file=FILE trusts the authority in that file, --insecure any certificate"
-	case gate.ClassRobots:
-		return "a site of your own can be crawled nevertheless, with --no-robots"
-	case "":
-	default:
-		return "'crawl doctor " + cli.ShellWord(r.URL) + "' says how far a request gets"
-	}
-	switch {
-	case r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden:
-		return "what it may want: --auth HOST=user:password, --cookie-file FILE or --login FILE, with other values if they were given"
-	case r.Status >= http.StatusInternalServerError:
-		return "the site is in trouble: try again later"
-	case r.RedirectTo != "":
-		return "to crawl what it leads to, give that URL"
-	}
-	return "see what a browser shows at that URL, and correct it"
 }

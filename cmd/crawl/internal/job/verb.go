@@ -49,7 +49,7 @@ func (h ofProgram) Handle(ctx context.Context, r slog.Record) error {
 // Supervise runs the crawl of a verb that uses the package crawl. Signals act as they do on the command crawl: the
 // first interrupt stops in order, the second gives up what is in flight, a third ends the process. A status line shows
 // the progress, or, where there is no terminal, a log line at every interval; zero means no progress. The error is that
-// of run, or [ErrForced].
+// of run, with what [Advise] adds to it, or [ErrForced].
 func Supervise(ctx context.Context, term *cli.Terminal, log *slog.Logger, every time.Duration, c *crawl.Crawler, run func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -79,5 +79,5 @@ func Supervise(ctx context.Context, term *cli.Terminal, log *slog.Logger, every 
 	if errors.Is(context.Cause(ctx), ErrForced) {
 		return ErrForced
 	}
-	return err
+	return Advise(err, c)
 }

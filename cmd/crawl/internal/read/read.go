@@ -109,7 +109,10 @@ func Run(ctx context.Context, cfg Config) error {
 			x.err = errors.New("it was not asked for")
 		}
 	}
-	return cmp.Or(r.settle(), r.err)
+	if e := r.settle(); e != nil {
+		return e
+	}
+	return cli.Advise(r.err, cli.AdviceOf(err))
 }
 
 // take takes in a page of the crawl, and prints what can be printed.

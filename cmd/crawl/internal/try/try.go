@@ -12,6 +12,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/web/canonical"
 	"github.com/treadlight/crawl/internal/web/dom"
 	"github.com/treadlight/crawl/internal/web/effort"
@@ -62,7 +63,7 @@ func Run(ctx context.Context, o crawl.Options, rules *items.Rules, url string) (
 	if err != nil {
 		return nil, err
 	}
-	err = c.Run(ctx, url)
+	err = job.Advise(c.Run(ctx, url), c)
 	mu.Lock()
 	defer mu.Unlock()
 	switch {

@@ -137,6 +137,7 @@ type Counts struct {
 	Waiting   int `json:"waiting"` // URLs that are due and exceed the budget
 
 	Failure string `json:"failure,omitempty"` // the URL of one failed visit, and why it failed
+	Advice  string `json:"-"`                 // what to do if no host was reached; "" if one was, or if that is not known
 }
 
 // Open opens the watch in a directory and locks it, or creates it there. It is an error if there is neither a watch nor
@@ -329,6 +330,9 @@ func (w *Watch) Round(ctx context.Context, all bool, supervise func(context.Cont
 			break
 		}
 		if errors.Is(err, crawl.ErrUnreachable) || errors.Is(err, crawl.ErrBlocked) {
+			w.mu.Lock()
+			w.counts.Advice = cli.AdviceOf(err)
+			w.mu.Unlock()
 			err = nil // the next round sees these hosts again
 		}
 	}
