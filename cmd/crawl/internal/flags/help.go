@@ -260,13 +260,6 @@ func ownersOf(root *cobra.Command, name string) (of []string) {
 	return of
 }
 
-// elsewhere has flags of other crawlers, and the flag that is the same here. A guess by spelling would be wrong.
-var elsewhere = map[string]string{
-	"accept": "include", "accept-regex": "include", "allow": "include", "cookies": "cookie-file", "level": "depth", "limit": "max-pages",
-	"load-cookies": "cookie-file", "pages": "max-pages", "parallel": "concurrency", "reject": "exclude", "reject-regex": "exclude",
-	"rps": "max-rate", "threads": "concurrency", "user": "auth", "wait": "min-delay", "workers": "concurrency",
-}
-
 // FlagError turns an error of pflag about a flag into one in the words of this program, with a guess at a mistyped
 // flag.
 func FlagError(cmd *cobra.Command, err error) error {
@@ -278,8 +271,12 @@ func FlagError(cmd *cobra.Command, err error) error {
 		if says := config.RetiredFlag(name); says != "" {
 			return cli.Usagef("%s%s %s", dashes, name, says)
 		}
-		if here := elsewhere[name]; here != "" && cmd.Flags().Lookup(here) != nil {
-			return cli.Usagef("--%s is not a flag of %q; here it is --%s", name, cmd.CommandPath(), here)
+		spellings := []string{name}
+		if letters := e.GetSpecifiedShortnames(); letters != "" {
+			spellings = []string{"-" + letters, "-" + name}
+		}
+		if known, says := instead(cmd, spellings...); known != "" {
+			return cli.Usagef("%s%s is not a flag of %q%s", dashes, strings.TrimPrefix(known, "-"), cmd.CommandPath(), says)
 		}
 		if name == "o" || name == "output" {
 			return cli.Usagef("%s%s is not a flag of %q, which writes to standard output: end the command with > FILE", dashes, name, cmd.CommandPath())
