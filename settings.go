@@ -56,8 +56,8 @@ type PolitenessOptions struct {
 	// they slow; fixed = stays at Politeness.InitialRPS; off = no pacing, for your own servers. One of steer, aimd,
 	// gradient, fixed, off. Empty: steer.
 	Strategy string `set:"ratelimit.strategy"`
-	// InitialRPS: requests per second a new host starts with; raises Politeness.MaxRPS if that is not set. Range:
-	// 0.001 to 1000000. Zero: 1.
+	// InitialRPS: requests per second to begin with at a new host; the limit is Politeness.MaxRPS, which this raises
+	// if that is not set. Range: 0.001 to 1000000. Zero: 1.
 	InitialRPS float64 `set:"ratelimit.initial_rps"`
 	// MinRPS: lowest requests per second to a host. Range: 0.001 to 1000000. Zero: 0.1.
 	MinRPS float64 `set:"ratelimit.min_rps"`
@@ -301,8 +301,8 @@ type TracesOptions struct {
 type HostOptions struct {
 	// Match: the host, or *.NAME for all names below; with a port, that port only. For example "*.example.com".
 	Match string `set:"match"`
-	// InitialRPS: requests per second a new host starts with; raises Politeness.MaxRPS if that is not set. Range:
-	// 0.001 to 1000000. Zero: as for all hosts.
+	// InitialRPS: requests per second to begin with at a new host; the limit is Politeness.MaxRPS, which this raises
+	// if that is not set. Range: 0.001 to 1000000. Zero: as for all hosts.
 	InitialRPS float64 `set:"initial_rps"`
 	// MinRPS: lowest requests per second to a host. Range: 0.001 to 1000000. Zero: as for all hosts.
 	MinRPS float64 `set:"min_rps"`

@@ -46,7 +46,7 @@ func mirrorCommand(s cli.Streams) *cobra.Command {
 	output.Hidden, output.Usage, output.DefValue = false, "the copy: a new `dir`, or one that is a mirror", ""
 	noParent := set.Bool("no-parent", true, "only pages below the directory of the URL; =false: of its host, or what --scope says")
 	set.BoolVar(&r.span, "span-requisites", true, "what pages are made of from other hosts too; =false: from their own alone")
-	set.StringSliceVar(&r.keep, "keep", nil, "keep only files of these media `types`, such as application/pdf or image/*; pages are read for their links")
+	set.StringSliceVar(&r.keep, "keep", nil, "have only files of these media `types` in the copy, such as application/pdf or image/*; pages are still visited, for their links")
 	set.BoolVar(&r.delete, "delete", false, "remove what hosts no longer have or nothing leads to, once all was seen")
 	set.StringVar(&r.serve, "serve", "", "show the copy at that `address` of this machine (default: any port) until interrupted")
 	set.Lookup("serve").NoOptDefVal = anyPort

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -192,6 +193,29 @@ func TestUnwrittenNeighboursMove(t *testing.T) {
 	require.Equal(t, 100*time.Millisecond, l.Config.RateLimit.RetryBaseDelay)
 	l = mustLoad(t, yamlFile("ratelimit: {retry_base_delay: 45s}"))
 	require.Equal(t, 45*time.Second, l.Config.RateLimit.RetryMaxDelay)
+}
+
+// Who gives --rate alone may take it for a limit, and is told where that is not so.
+func TestRateAloneIsNoLimit(t *testing.T) {
+	const told = "--rate 2 is the rate to begin with, and a host that bears it is asked up to 10 times per second; for a limit give --max-rate 2"
+	for _, c := range []struct {
+		name  string
+		flags []FlagValue
+		file  string
+		want  bool
+	}{
+		{"alone", []FlagValue{flag("rate", "2")}, "", true},
+		{"with the limit", []FlagValue{flag("rate", "2"), flag("max-rate", "10")}, "", false},
+		{"with the limit in a file", []FlagValue{flag("rate", "2")}, "ratelimit: {max_rps: 10}", false},
+		{"above the usual limit", []FlagValue{flag("rate", "20")}, "", false},
+		{"where it is the rate", []FlagValue{flag("rate", "2"), flag("strategy", "fixed")}, "", false},
+		{"where there is none", []FlagValue{flag("rate", "2"), flag("strategy", "off")}, "", false},
+		{"by the name of the setting", nil, "ratelimit: {initial_rps: 2}", false},
+	} {
+		src := yamlFile(c.file)
+		src.Flags = c.flags
+		require.Equal(t, c.want, slices.Contains(mustLoad(t, src).Warnings, told), c.name)
+	}
 }
 
 func TestWrittenNeighboursContradict(t *testing.T) {

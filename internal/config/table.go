@@ -397,7 +397,7 @@ var rateFields = []field{
 	// No server minds one request per second from a stranger.
 	{
 		path: "ratelimit.initial_rps", kind: kindRate, def: "1", min: minRate, max: maxRate, flag: "rate", live: true,
-		doc: "requests per second a new host starts with; raises max_rps if that is not set",
+		doc: "requests per second to begin with at a new host; the limit is max_rps, which this raises if that is not set",
 	},
 	// Not lower by default: a host that permits only a page in ten seconds is in trouble, and the breaker is the better
 	// answer to that.

@@ -7,6 +7,7 @@ import (
 	"github.com/treadlight/crawl/internal/document"
 	"github.com/treadlight/crawl/internal/fetch/reach"
 	"github.com/treadlight/crawl/internal/ratelimit"
+	"github.com/treadlight/crawl/internal/ratelimit/control"
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
@@ -198,6 +199,7 @@ func (c checker) own(seeds []string) bool {
 // warnings warns of what is no error.
 func (c checker) warnings(seeds []string) {
 	c.warnOff()
+	c.warnRate()
 	c.warnRecord()
 	c.warnAccess()
 	if c.cfg.Fetch.Contact == "" && c.cfg.Fetch.UserAgent == "" && !c.own(seeds) {
@@ -205,5 +207,14 @@ func (c checker) warnings(seeds []string) {
 	}
 	if r := &c.cfg.RateLimit; r.Remember != "" && !r.Enabled() {
 		c.warn("ratelimit.remember: %q is neither read nor written, since nothing is learned of hosts with ratelimit.strategy off; leave --remember out, or give another strategy", r.Remember)
+	}
+}
+
+// warnRate warns of --rate alone where hosts may be asked faster: other programs have a limit by that name.
+func (c checker) warnRate() {
+	r := &c.cfg.RateLimit
+	strategy, err := control.Find(r.Strategy) // an error if it is off
+	if err == nil && strategy.Learns && c.origins["ratelimit.initial_rps"].Source == fromFlag && !c.written("ratelimit.max_rps") && r.InitialRPS < r.MaxRPS {
+		c.warn("--rate %[1]v is the rate to begin with, and a host that bears it is asked up to %[2]v times per second; for a limit give --max-rate %[1]v", r.InitialRPS, r.MaxRPS)
 	}
 }
