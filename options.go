@@ -173,8 +173,8 @@ type Options struct {
 
 // Load reads the settings file of the command: YAML or JSON, at most 1 MiB. Environment variables that begin with
 // CRAWL_ override the file; what neither sets stays zero. With an empty path only the environment counts. Settings that
-// concern the command alone are ignored: seeds.file, output.path, output.format, output.events, warc.dir, stats, listen
-// and log.
+// concern the command alone are ignored: seeds.file, output.path, output.format, output.events, output.skipped, warc.dir,
+// stats, listen and log.
 //
 // The error lists everything that is wrong, each with the path of the setting and the line of the file. It wraps
 // [fs.ErrNotExist] if the file does not exist.

@@ -215,7 +215,7 @@ func (p *explained) writeState(line func(name, format string, args ...any)) {
 		return
 	}
 	if k.State == "unknown" {
-		line("state", "unknown: no page that was visited led to it, or its links were left out: nofollow, too deep, or beyond a limit")
+		line("state", "unknown: no page that was visited led to it, or its links were left out: nofollow, too deep, or beyond a limit; a crawl with output.skipped lists such links")
 		return
 	}
 	from := "as a seed"

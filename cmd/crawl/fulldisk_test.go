@@ -196,6 +196,7 @@ func TestReadOnlyPlace(t *testing.T) {
 		{crawl + "--warc archive", cli.CodeIO, writable},
 		{crawl + "--stats stats.json", cli.CodeIO, writable},
 		{crawl + "--set output.events=events.jsonl", cli.CodeIO, writable},
+		{crawl + "--set output.skipped=skipped.jsonl", cli.CodeIO, writable},
 		{crawl + "--state state", cli.CodeIO, "read-only file system: name a directory that can be made\n"},
 		{crawl + "--set log.level=warn --remember hosts.jsonl -o /dev/null", cli.CodeDone, "what was learned of hosts could not be kept: later crawls learn it again, unless the file can be written by then"},
 		{"crawl resume site", cli.CodeIO, "make it and its directory writable for this user\n"},

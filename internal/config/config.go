@@ -112,10 +112,10 @@ type (
 	}
 	// Output says where records are written and what they contain.
 	Output struct {
-		Path, Format, Events   string
-		Chunk                  int
-		Record                 []string
-		Overwrite, SkipNoindex bool
+		Path, Format, Events, Skipped string
+		Chunk                         int
+		Record                        []string
+		Overwrite, SkipNoindex        bool
 	}
 	// WARC says whether and how requests and responses are archived.
 	WARC struct {

@@ -23,7 +23,7 @@ var programGroups = []struct{ name, sections, doc string }{
 }
 
 // ofCommand are the settings that have no field because a program has other means for them.
-var ofCommand = []string{"seeds", "output.path", "output.format", "output.chunk", "output.events", "warc.dir", "stats", "listen", "log"}
+var ofCommand = []string{"seeds", "output.path", "output.format", "output.chunk", "output.events", "output.skipped", "warc.dir", "stats", "listen", "log"}
 
 // programNames are the fields with another name than in [Config]: above all those of settings that are true by default,
 // as their field says the opposite.

@@ -325,11 +325,11 @@ func TestSavedPathsMoveAlong(t *testing.T) {
 			named++
 		}
 	}
-	require.Equal(t, 17, named, "a setting that names a file is to be in this test")
+	require.Equal(t, 18, named, "a setting that names a file is to be in this test")
 	in := func(dir, name string) string { return filepath.Join(dir, name) }
 	paths := func(c *Config) []*string {
 		return []*string{
-			&c.Output.Path, &c.Output.Events, &c.Stats.Path, &c.RateLimit.Remember, &c.WARC.Dir, &c.Seeds.Files[0], &c.Access.Netrc, &c.Access.CookieFile,
+			&c.Output.Path, &c.Output.Events, &c.Output.Skipped, &c.Stats.Path, &c.RateLimit.Remember, &c.WARC.Dir, &c.Seeds.Files[0], &c.Access.Netrc, &c.Access.CookieFile,
 			&c.Access.Cert, &c.Access.Key, &c.Access.CAFile, &c.Fleet.CAFile, &c.Fleet.PasswordFile, &c.Render.Screenshot, &c.Hosts[0].Cert, &c.Hosts[0].Key,
 		}
 	}

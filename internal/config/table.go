@@ -278,6 +278,10 @@ var outFields = []field{
 		doc: "file for changes of hosts' rates and their causes, one JSON line each, - = standard error; empty = none", example: "events.jsonl", check: printable,
 	},
 	{
+		path: "output.skipped", kind: kindText, arg: "file",
+		doc: "file for URLs that are left out, with the reason and the page that has the link, one JSON line each, - = standard error; empty = none", example: "skipped.jsonl", check: printable,
+	},
+	{
 		path: "state.dir", kind: kindText, arg: "dir", flag: "state",
 		kept: "the directory is given already",
 		doc:  "directory for the state of the crawl, so that it can be resumed; empty = the output, if that is a directory", example: "crawl.state", check: directory,

@@ -174,7 +174,7 @@ func (c checker) window() {
 
 // files reports files to which several outputs would be written, or that would be replaced while they are read.
 func (c checker) files() {
-	writers := []string{"output.path", "stats.path", "output.events", "ratelimit.remember"}
+	writers := []string{"output.path", "stats.path", "output.events", "output.skipped", "ratelimit.remember"}
 	for i, path := range writers {
 		name := c.get(path).(string)
 		for _, other := range append(writers[:i:i], "seeds.file") {

@@ -46,6 +46,7 @@ var programs = []struct {
 	{func(c *Config) { c.RateLimit.Shards = 24 }, "ratelimit.shards: 24 is not a power of two; give 16 or 32"},
 	{func(c *Config) { c.Stats.Path = "-" }, `stats.path: "-" is output.path as well; change --stats or --output`},
 	{func(c *Config) { c.Output.Path, c.Output.Events = "x", "x" }, `output.events: "x" is output.path as well; change output.events or --output`},
+	{func(c *Config) { c.Output.Path, c.Output.Skipped = "x", "x" }, `output.skipped: "x" is output.path as well; change output.skipped or --output`},
 	{func(c *Config) { c.Stats.Path, c.Output.Events = "x", "x" }, `output.events: "x" is stats.path as well; change output.events or --stats`},
 	{func(c *Config) { c.Output.Path, c.RateLimit.Remember = "x", "x" }, `ratelimit.remember: "x" is output.path as well; change --remember or --output`},
 	{func(c *Config) { c.Stats.Path, c.RateLimit.Remember = "x", "x" }, `ratelimit.remember: "x" is stats.path as well; change --remember or --stats`},

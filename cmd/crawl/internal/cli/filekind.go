@@ -21,6 +21,7 @@ var kinds = [][2]string{
 	{"[^\n]*\x00", "it is no text"},
 	{`\{.*"elapsed_seconds":`, "it has the states of a crawl, as --stats writes them: show it with 'crawl stats'"},
 	{`\{"time":.*"cause":`, "it has the events of a crawl, as output.events writes them"},
+	{`\{"url":.*"reason":.*"detail":`, "it has what a crawl left out, as output.skipped writes it"},
 	{`\{"url":.*"fetched_at":`, "it has the records of a crawl, as --output writes them"},
 	{`\{`, "it is JSON of another kind"},
 	{`\S+ \d{14} \{`, "it is the index of an archive (CDXJ), as --warc writes it"},

@@ -74,6 +74,7 @@ type Job struct {
 	in      *seedSource   // the seeds of --input-file; without the flag it is empty
 	stats   *statsWriter
 	events  *eventsWriter
+	skipped *skippedFile
 	out     *destination   // the records of --output
 	items   []*destination // item files next to the records of pages, one per kind
 	archive *destination   // the archive of --warc; nil means no archive besides the output
@@ -152,7 +153,7 @@ func (j *Job) open() (err error) {
 		j.Settings.State.Dir = ""
 	}
 	seeds := j.seedFiles()
-	for flag, path := range map[string]string{"--output": j.Settings.Output.Path, "--stats": j.Settings.Stats.Path, "output.events": j.Settings.Output.Events} {
+	for flag, path := range map[string]string{"--output": j.Settings.Output.Path, "--stats": j.Settings.Stats.Path, "output.events": j.Settings.Output.Events, "output.skipped": j.Settings.Output.Skipped} {
 		if slices.ContainsFunc(seeds, func(file string) bool { return cli.SameFile(file, path) }) {
 			return cli.Usagef("%s and --input-file are the same file, %s: change one of them", flag, path)
 		}
@@ -173,6 +174,9 @@ func (j *Job) open() (err error) {
 		return err
 	}
 	if j.events, err = openEvents(j.Settings.Output.Events, j.term, j.log); err != nil {
+		return err
+	}
+	if j.skipped, err = openSkipped(j.Settings.Output.Skipped, j.term, j.log); err != nil {
 		return err
 	}
 	if listen := j.Settings.Listen; listen.Addr != "" { // before the outputs: an address in use must not cost a file
@@ -198,6 +202,7 @@ func (j *Job) abandon() error {
 		errs = append(errs, j.console.Close())
 	}
 	j.events.close()
+	j.skipped.close()
 	return errors.Join(append(errs, j.stats.close(), j.in.close())...)
 }
 
@@ -223,6 +228,7 @@ func (j *Job) crawl(ctx context.Context) error {
 		Settings: *j.Settings, OnEvent: j.onEvent(), Version: cli.Version(), Log: j.log, Read: j.read, Kept: j.state, Join: j.Join, Began: j.began,
 		Unattended: (j.console == nil || j.keptListen) && !j.Settings.Fleet.Shared(), // in a fleet, another process may have a console
 	}
+	cfg.OnSkip = j.skipped.hook()
 	switch {
 	case j.Settings.Output.Format == string(sink.WARC):
 		cfg.Archives = []record.Sink{j.out}
@@ -257,6 +263,7 @@ func (j *Job) crawl(ctx context.Context) error {
 	j.nothing = cli.CodeOf(cmp.Or(cause, j.ended(&final))) == cli.CodeNothing
 	err = errors.Join(j.explain(err, &final), j.stats.write(), j.stats.close(), j.in.close())
 	j.events.close()
+	j.skipped.close()
 	// After a broken pipe nobody reads a report any more. After an error before the first request there is nothing to
 	// report.
 	if !errors.Is(err, syscall.EPIPE) && (err == nil || final.Requests > 0) {

@@ -80,7 +80,7 @@ func settleWorker(cfg *config.Config) {
 	if cfg.WARC.Dir != "" && !config.HasWorker(cfg.WARC.Dir) && filepath.Base(cfg.WARC.Dir) != cfg.Fleet.Worker {
 		cfg.WARC.Dir = filepath.Join(cfg.WARC.Dir, cfg.Fleet.Worker)
 	}
-	for _, path := range []*string{&cfg.Output.Path, &cfg.Output.Events, &cfg.Stats.Path, &cfg.WARC.Dir, &cfg.RateLimit.Remember} {
+	for _, path := range []*string{&cfg.Output.Path, &cfg.Output.Events, &cfg.Output.Skipped, &cfg.Stats.Path, &cfg.WARC.Dir, &cfg.RateLimit.Remember} {
 		*path = config.OfWorker(*path, cfg.Fleet.Worker)
 	}
 }

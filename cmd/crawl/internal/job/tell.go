@@ -59,7 +59,7 @@ func (j *Job) liveView(c *assembly.Crawler, interrupt func()) *view.Live {
 // linesShown reports whether records, snapshots or events may appear on the screen that shows the messages. They do on
 // standard error, and on standard output unless it is a file or the null device; behind a pipe there may be a pager.
 func linesShown(settings *config.Config, out io.Writer) bool {
-	if settings.Output.Events == sink.Stdout {
+	if settings.Output.Events == sink.Stdout || settings.Output.Skipped == sink.Stdout {
 		return true
 	}
 	if settings.Output.Path != sink.Stdout && settings.Stats.Path != sink.Stdout {
@@ -113,6 +113,9 @@ func (j *Job) tell(final *pipeline.Snapshot) error {
 	log := j.log
 	if events := j.events.summary(); events != "" {
 		log = log.With(slog.String("events", events))
+	}
+	if skipped := j.skipped.summary(); skipped != "" {
+		log = log.With(slog.String("skipped", skipped))
 	}
 	if final.Round != 0 {
 		log = log.With(slog.Int("round", final.Round), slog.Any("changes", final.Changes))
@@ -172,6 +175,7 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 		}
 	}
 	if !under {
+		r.Skipped = j.skipped.summary()
 		if !j.Settings.Fleet.Shared() && !j.Resumed { // another process, or an earlier run, may have had the host
 			r.Unused = j.read.Unused()
 		}

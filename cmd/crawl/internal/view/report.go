@@ -44,6 +44,7 @@ type Report struct {
 	Archive string            // where the archives are
 	Items   string            // how many items there are, and what they lack
 	Events  string            // how many events there are, and where
+	Skipped string            // how many URLs are listed as left out, and where
 	Names   map[string]string // display names of hosts by their names; nil means none
 	Over    string            // how the crawl ended; empty means the words of its state
 	InAll   int64             // records in that file, with those of earlier runs; zero means unknown
@@ -178,6 +179,7 @@ func (r *Report) facts() (l facts) {
 	l.add(r.Kept != "", "state", "%s", r.Kept)
 	l.round(s, r.Closer)
 	l.add(r.Events != "", "events", "%s", r.Events)
+	l.add(r.Skipped != "", "left out", "%s", r.Skipped)
 	l.requests(s)
 	l.counts("links not followed", s.OutOfScope)
 	l.counts("links dropped", s.Dropped)
