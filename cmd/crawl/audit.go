@@ -37,6 +37,9 @@ func auditCommand(s cli.Streams) *cobra.Command {
 		case len(args) == 0:
 			return cli.Usagef("audit needs a URL, such as crawl audit https://example.com/")
 		}
+		if err := namedAsFile("an audit", cfg.Dir); err != nil {
+			return err
+		}
 		if err := flags.CheckSeeds(cmd.Root(), args); err != nil {
 			return err
 		}

@@ -88,6 +88,9 @@ func helpCommand(s cli.Streams) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		about, rest, err := cmd.Root().Find(args)
 		if err != nil || len(rest) > 0 {
+			if cmd.Root().Flags().Lookup(args[0]) != nil {
+				return cli.Usagef("%s is no command; 'crawl --help-all' has the flag --%[1]s", args[0])
+			}
 			return cli.Usagef("there is no command %q%s", strings.Join(args, " "), cli.Meant(flags.NearestCommand(cmd.Root(), args[0])))
 		}
 		about.InitDefaultHelpFlag()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -94,11 +95,20 @@ func (r *mirrorRun) misplaced(set *pflag.FlagSet, args []string) error {
 // ofFile returns an error for an output that is named like a file. The settings take it for a file of records.
 func ofFile(given []config.FlagValue) error {
 	for _, f := range given {
-		if ending := config.FileEnding(f.Value); f.Name == "output" && ending != "" {
-			return cli.Usagef("--output %[1]s: a mirror is a directory, not a %[2]s file: give the name of a directory, or '%[1]s/' for a directory of that name", cli.ShellWord(f.Value), ending)
+		if err := namedAsFile("a mirror", f.Value); f.Name == "output" && err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// namedAsFile returns an error if the directory that a command writes, which what names, has a name like that of a file.
+func namedAsFile(what, dir string) error {
+	ending := config.FileEnding(dir)
+	if ending == "" {
+		return nil
+	}
+	return cli.Usagef("--output %[1]s: %[2]s is a directory, not a %[3]s file: give the name of a directory, or '%[1]s/' for a directory of that name", cli.ShellWord(dir), what, ending)
 }
 
 func (r *mirrorRun) run(ctx context.Context) error {
@@ -175,6 +185,8 @@ func mirrorEnd(m *mirror.Mirror, report *mirror.Report) error {
 		return &cli.Error{Code: cli.CodeInterrupted}
 	case state == "limit" && !strings.HasPrefix(reason, "max_pages "):
 		return &cli.Error{Code: cli.CodeLimit}
+	case report.Pages+report.Files == 0 && report.New+report.Unchanged > 0:
+		return &cli.Error{Code: cli.CodeOf(cli.ErrNothing), Err: fmt.Errorf("none of the %s is of the types of --keep", cli.Plural(report.New+report.Changed+report.Unchanged, "page"))}
 	case report.Pages+report.Files == 0:
 		return cli.ErrNothing
 	}

@@ -37,6 +37,9 @@ func reportCommand(s cli.Streams) *cobra.Command {
 	cmd.Args, cmd.ValidArgsFunction = flags.OneArg("report needs one DIR or FILE, as 'crawl --output' wrote it"), nil
 	cmd.RunE = flags.Interruptible(func(ctx context.Context, args []string) error {
 		o.path = args[0]
+		if err := flags.URLInPlace(o.path, "report reads what a crawl has written; 'crawl audit URL' says what is wrong with a site"); err != nil {
+			return err
+		}
 		return o.run(ctx)
 	})
 	f := cmd.Flags()

@@ -54,6 +54,9 @@ func checkCommand(s cli.Streams) *cobra.Command {
 }
 
 func checkState(ctx context.Context, s cli.Streams, dir string) error {
+	if err := flags.URLInPlace(dir, "check looks for damage in a crawl that is kept; 'crawl audit URL' says what is wrong with a site"); err != nil {
+		return err
+	}
 	view, err := disk.Look(dir)
 	if err != nil {
 		return cli.IO(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/config"
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -163,17 +164,8 @@ func certificates(pool *x509.CertPool, err error) Finding {
 	return Finding{About: "certificates", State: OK, Text: "the authorities that this system trusts were read"}
 }
 
-// proxyVariables are the variables that --proxy env reads.
-var proxyVariables = []string{"HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"}
-
 func proxy(setting string, lookup func(string) (string, bool)) Finding {
-	named := ""
-	for _, name := range proxyVariables {
-		if value, _ := lookup(name); value != "" {
-			named = name
-			break
-		}
-	}
+	named := job.ProxyVariable(lookup)
 	f := Finding{About: "proxy", State: OK, Text: "none"}
 	switch {
 	case setting == "" && named != "":

@@ -1,10 +1,13 @@
 package flags
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
 // foreign is what crawl has in place of some flags of other programs that ask for the same.
@@ -54,6 +57,7 @@ var foreigners = []foreign{
 	{theirs: "load-cookies", here: "cookie-file"},
 	{theirs: "save-cookies cookie-jar", says: "--set access.cookies=true keeps cookies during a crawl; --cookie-file has some to start with"},
 	{theirs: "referer", says: "-H 'Referer: URL' sends it"},
+	{theirs: "lang language accept-language", says: "-H 'Accept-Language: de' asks for pages in that language"},
 	{theirs: "agent useragent", here: "user-agent"},
 	{theirs: "request data post-data -X", says: "pages are requested by GET; --login FILE sends the form of a login"},
 	{theirs: "compressed", says: "responses come compressed without it"},
@@ -68,8 +72,11 @@ var foreigners = []foreign{
 	// What is written.
 	{theirs: "output-document output-file output-dir directory-prefix -O -P", here: "output"},
 	{theirs: "output-format", here: "format"},
-	{theirs: "json jsonl -j", says: "records are lines of JSON unless the ending of --output says otherwise"},
-	{theirs: "csv", says: "-o FILE.csv writes a table"},
+	{theirs: "json jsonl -j", says: "records are lines of JSON unless --format or the ending of --output says otherwise"},
+	{theirs: "csv", says: "--format csv, or -o FILE.csv, writes a table"},
+	{theirs: "pdf", says: "--render always --step pdf --screenshot DIR prints pages; 'crawl mirror --keep application/pdf -o DIR URL' downloads PDF files"},
+	{theirs: "graph edges", says: "records have the links of each page: -o FILE.jsonl and jq make a list of edges"},
+	{theirs: "mail email notify", says: "--webhook URL posts each change; cron mails what --once prints"},
 	{theirs: "markdown", says: "--format markdown -o DIR writes a file for each page, and 'crawl read URL' prints one page"},
 	{theirs: "warc-file", here: "warc"},
 	{theirs: "mirror convert-links page-requisites adjust-extension timestamping -m -p -E -N", says: "'crawl mirror -o DIR URL' does that by itself"},
@@ -77,6 +84,7 @@ var foreigners = []foreign{
 	{theirs: "continue resume", says: "'crawl resume DIR' goes on with a crawl that -o DIR/ has kept"},
 	{theirs: "update", says: "'crawl again DIR' visits what has changed, and 'crawl mirror' renews a copy"},
 	{theirs: "spider", says: "'crawl audit URL' finds broken links, and -d 0 -i FILE checks a list of URLs"},
+	{theirs: "duration for max-duration closespider-timeout", here: "max-time"},
 	{theirs: "dry-run", says: "'crawl plan URL' looks at a site first"},
 	{theirs: "grep search find contains", says: "--item page --field url=page --field found=re:REGEXP finds the pages with a text"},
 	{theirs: "match match-regex filter-regex", says: "--include REGEXP and --exclude REGEXP are for URLs, --field NAME=re:REGEXP for texts"},
@@ -100,9 +108,63 @@ func instead(cmd *cobra.Command, spellings ...string) (known, says string) {
 		case i < 0:
 		case foreigners[i].here != "" && cmd.Flags().Lookup(foreigners[i].here) != nil:
 			return theirs, "; here it is --" + foreigners[i].here
-		case foreigners[i].says != "" && cmd.Flags().Lookup("max-rate") != nil: // a command that crawls
+		case foreigners[i].says != "" && cmd.Flags().Lookup("max-rate") != nil && hasAll(cmd, foreigners[i].says): // it crawls
 			return theirs, "; " + foreigners[i].says
 		}
 	}
 	return "", ""
+}
+
+// hasAll reports whether cmd has all flags that a text names outside of quotes.
+func hasAll(cmd *cobra.Command, text string) bool {
+	text = regexp.MustCompile(`'[^']*'`).ReplaceAllString(text, "")
+	for _, named := range regexp.MustCompile(`(?:^|\s)(--?[a-z-]+)`).FindAllStringSubmatch(text, -1) {
+		if flagOf(cmd.Flags(), named[1]) == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// foreignCommands says what does here what people try as a command, as a sentence without its full stop.
+var foreignCommands = map[string]string{
+	"compare":  "'crawl again DIR' tells what has changed since a crawl, and 'crawl watch DIR URL' from day to day",
+	"diff":     "'crawl again DIR' tells what has changed since a crawl, and 'crawl watch DIR URL' from day to day",
+	"continue": "'crawl resume DIR' goes on with a crawl that -o DIR/ has kept",
+	"update":   "'crawl again DIR' visits what has changed, and 'crawl mirror' renews a copy",
+	"archive":  "-o NAME.warc.gz writes an archive, and --warc DIR archives beside the records",
+	"copy":     "'crawl mirror -o DIR URL' makes a copy that opens without a network",
+	"clone":    "'crawl mirror -o DIR URL' makes a copy that opens without a network",
+	"download": "'crawl mirror -o DIR URL' makes a copy of a site, and --keep TYPES of some files alone",
+	"get":      "'crawl read URL' prints the text of a page, and 'crawl -d 0 URL' a record of it",
+	"fetch":    "'crawl read URL' prints the text of a page, and 'crawl -d 0 URL' a record of it",
+	"grep":     "'crawl --item page --field url=page --field found=re:REGEXP URL' finds the pages with a text",
+	"search":   "'crawl --item page --field url=page --field found=re:REGEXP URL' finds the pages with a text",
+	"extract":  "'crawl --field NAME=css:SELECTOR URL' takes values out of pages, and 'crawl try' shows what matches",
+	"links":    "'crawl audit URL' finds broken links; records have the links of each page",
+	"lint":     "'crawl audit URL' looks for what is wrong with a site",
+	"validate": "'crawl audit URL' looks for what is wrong with a site",
+	"sitemap":  "'crawl -o sitemap.txt URL' writes the URLs of a site, which is a sitemap too",
+	"serve":    "--listen 8091 shows a crawl in a browser, and 'crawl mirror -o DIR --serve' a copy",
+	"run":      "URLs need no command: 'crawl https://example.com/'",
+	"start":    "URLs need no command: 'crawl https://example.com/'",
+	"crawl":    "URLs need no command: 'crawl https://example.com/'",
+}
+
+// nearCommand says what was probably meant by a word that is neither a URL nor a command, as the end of an error; "" if
+// nothing is known.
+func nearCommand(root *cobra.Command, word string) string {
+	if says := foreignCommands[strings.ToLower(word)]; says != "" {
+		return "; " + says
+	}
+	return cli.Meant(NearestCommand(root, word))
+}
+
+// URLInPlace returns a usage error if arg is a URL, for a command that takes a file or a directory; instead says what
+// takes a URL.
+func URLInPlace(arg, instead string) error {
+	if !strings.HasPrefix(arg, "http://") && !strings.HasPrefix(arg, "https://") {
+		return nil
+	}
+	return cli.Usagef("%s is a URL: %s", arg, instead)
 }

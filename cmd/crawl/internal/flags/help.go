@@ -327,7 +327,7 @@ func CheckSeeds(cmd *cobra.Command, args []string) error {
 			return cli.Usagef("%s is no URL: an output goes to -o, and --input-file reads a file of seeds; a host of that name is https://%[1]s/", a)
 		}
 		if !strings.ContainsAny(a, ".:/") && a != "localhost" {
-			return cli.Usagef("%q is neither a URL nor a command%s", a, cmp.Or(cli.Meant(NearestCommand(cmd, a)), "; a URL is such as https://example.com/"))
+			return cli.Usagef("%q is neither a URL nor a command%s", a, cmp.Or(nearCommand(cmd.Root(), a), "; a URL is such as https://example.com/"))
 		}
 	}
 	if err := assembly.Check(args...); err != nil {

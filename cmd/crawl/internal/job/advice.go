@@ -3,6 +3,7 @@ package job
 import (
 	"errors"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/treadlight/crawl"
@@ -47,7 +48,21 @@ func remedyOf(class, url string) string {
 	case outcome.TLS.String():
 		return "--set access.ca_file=FILE trusts the authority in that file, --insecure any certificate"
 	}
-	return "'crawl doctor " + cli.ShellWord(url) + "' says how far a request gets"
+	text := "'crawl doctor " + cli.ShellWord(url) + "' says how far a request gets"
+	if variable := ProxyVariable(os.LookupEnv); variable != "" {
+		text += "; the proxy of " + variable + " is used with --proxy env alone"
+	}
+	return text
+}
+
+// ProxyVariable returns the first variable that names a proxy for --proxy env; "" if none does.
+func ProxyVariable(lookup func(string) (string, bool)) string {
+	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"} {
+		if value, _ := lookup(name); value != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // Advise returns err, with which the crawl of a verb ended, with what a person can do about it: if no seed could be

@@ -154,6 +154,9 @@ func Open(o Options) (*Watch, error) {
 	}
 	if _, err := os.Stat(filepath.Join(o.Dir, databaseFile)); err != nil && len(o.Seeds) == 0 {
 		if _, err := disk.Look(o.Dir); err != nil {
+			if strings.HasPrefix(o.Dir, "http://") || strings.HasPrefix(o.Dir, "https://") {
+				return nil, cli.Usagef("a watch is kept in a directory, which comes before the URL: crawl watch DIR %s", cli.ShellWord(o.Dir))
+			}
 			return nil, cli.Usagef("%s has no crawl and no watch: name the URL to begin at", o.Dir)
 		}
 	}
