@@ -82,7 +82,7 @@ func watchCommand(s cli.Streams) *cobra.Command {
 			return err
 		}
 		env := slices.DeleteFunc(slices.Clone(s.Env), func(kv string) bool { return strings.HasPrefix(kv, secretVariable+"=") }) // the secret is not a setting
-		from := config.Sources{File: settings.FileIn(s.Env), Env: env, Flags: settings.Given}
+		from := config.Sources{File: settings.FileIn(s.Env), Env: env, Flags: settings.Given, Seeds: r.o.Seeds}
 		if saved != nil {
 			from.Saved, from.SavedIn, from.Env = saved, args[0], nil
 		}

@@ -21,7 +21,7 @@ func TestForeignFlagsLeadToOurs(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range foreigners {
 		require.NotEqual(t, f.here == "", f.says == "", f.theirs)
-		for _, name := range strings.Fields(f.theirs) {
+		for name := range strings.FieldsSeq(f.theirs) {
 			require.False(t, seen[name], "%s is there twice", name)
 			seen[name] = true
 			require.Nil(t, flagOf(cmd.Flags(), "-"+strings.TrimPrefix("-"+name, "--")), "%s is a flag of crawl", name)

@@ -194,6 +194,9 @@ func (cfg *Config) text(found *crawl.Page) (*page, error) {
 	if text == "" && len(found.Body) > 4<<20 { // no more becomes its tree
 		return nil, errors.New("its first 4 MiB, which are what is read of a page, have no text")
 	}
+	if text == "" && found.ContentType != "" && !strings.Contains(found.ContentType, "html") {
+		return nil, fmt.Errorf("it is %s, of which no text is read; 'crawl mirror --keep %[1]s -o DIR URL' downloads such files", found.ContentType)
+	}
 	if text == "" {
 		return nil, errors.New("it has no text: it may be empty without its scripts (try --render auto), or no HTML")
 	}

@@ -132,3 +132,28 @@ func headings(out string) (paths []string) {
 	}
 	return paths
 }
+
+// A file that is no page is told as what it is, and not as a page that is empty without its scripts.
+func TestFilesAreNoPages(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/a.pdf":
+			w.Header().Set("Content-Type", "application/pdf")
+			_, _ = io.WriteString(w, "%PDF-1.4")
+		case "/empty":
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<script src=a.js></script>")
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	var out, messages strings.Builder
+	err := Run(t.Context(), Config{
+		URLs: []string{server.URL + "/a.pdf", server.URL + "/empty"}, Options: crawl.Options{Politeness: crawl.PolitenessOptions{Strategy: "off"}},
+		Out: &out, Term: cli.NewTerminal(&messages, nil, "none"),
+	})
+	require.Equal(t, cli.CodeNothing, cli.CodeOf(err))
+	require.Contains(t, messages.String(), "/a.pdf: it is application/pdf, of which no text is read; 'crawl mirror --keep application/pdf -o DIR URL' downloads such files\n")
+	require.Contains(t, messages.String(), "/empty: it has no text: it may be empty without its scripts (try --render auto), or no HTML\n")
+}
