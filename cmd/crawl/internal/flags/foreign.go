@@ -24,11 +24,11 @@ var foreigners = []foreign{
 	{theirs: "level max-depth depth-limit -l", here: "depth"},
 	{theirs: "recursive -r", says: "a crawl follows links without it, as far as --depth allows"},
 	{theirs: "limit pages max-requests max-urls closespider-pagecount", here: "max-pages"},
-	{theirs: "accept accept-regex allow extension-match crawl-scope -A", here: "include"},
-	{theirs: "reject reject-regex deny exclude-domains extension-filter crawl-out-scope -R", here: "exclude"},
+	{theirs: "accept accept-regex allow extension-match ext crawl-scope -A", here: "include"},
+	{theirs: "reject reject-regex deny exclude-domains exclude-ext extension-filter crawl-out-scope -R", here: "exclude"},
 	{theirs: "no-parent -np", says: "--scope prefix stays below the directory of the URL"},
 	{theirs: "span-hosts follow-external external-links", says: "--scope any follows links to other sites, and 'crawl audit --external' checks them"},
-	{theirs: "subdomains include-subdomains stay-on-same-domain field-scope -fs", says: "--scope domain takes in all hosts of a domain"},
+	{theirs: "subdomain subdomains include-subdomains stay-on-same-domain field-scope -fs", says: "--scope domain takes in all hosts of a domain"},
 	{theirs: "domains allowed-domains -D", says: "--scope domain takes in all hosts of a domain, and --scope any with --include REGEXP several domains"},
 	{theirs: "url -u", says: "URLs stand behind the flags, without one of their own; a user and a password are --auth HOST=user:password"},
 	{theirs: "list file urls url-file input-list", here: "input-file"},
@@ -85,6 +85,8 @@ var foreigners = []foreign{
 	{theirs: "update", says: "'crawl again DIR' visits what has changed, and 'crawl mirror' renews a copy"},
 	{theirs: "spider", says: "'crawl audit URL' finds broken links, and -d 0 -i FILE checks a list of URLs"},
 	{theirs: "duration for max-duration closespider-timeout", here: "max-time"},
+	{theirs: "since newer-than", says: "'crawl again DIR' and 'crawl watch DIR URL' ask for what has changed"},
+	{theirs: "schedule cron", says: "'crawl watch DIR URL' visits again and again, and cron starts 'crawl again DIR' or 'crawl resume DIR'"},
 	{theirs: "dry-run", says: "'crawl plan URL' looks at a site first"},
 	{theirs: "grep search find contains", says: "--item page --field url=page --field found=re:REGEXP finds the pages with a text"},
 	{theirs: "match match-regex filter-regex", says: "--include REGEXP and --exclude REGEXP are for URLs, --field NAME=re:REGEXP for texts"},
@@ -96,6 +98,7 @@ var foreigners = []foreign{
 	{theirs: "loglevel", says: "--quiet and --verbose say how much is told, and --set log.level=LEVEL more exactly"},
 	{theirs: "log-file logfile", says: "messages go to standard error: 2> FILE"},
 	{theirs: "settings", here: "config"},
+	{theirs: "dashboard ui web port", says: "--listen 8091 shows the crawl at http://127.0.0.1:8091/"},
 }
 
 // instead says what to write in place of a flag of another program, as a sentence that begins with a semicolon. Of
