@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -235,9 +236,10 @@ type shutdownDeadline struct {
 	grace time.Duration // zero means no deadline
 	end   func(forced bool)
 
-	mu     sync.Mutex // guards what follows
-	timer  *time.Timer
-	forced bool
+	forced atomic.Bool
+
+	mu    sync.Mutex // guards what follows
+	timer *time.Timer
 }
 
 // begin starts the timer, once, however often the crawl is told to end.
@@ -251,9 +253,9 @@ func (o *shutdownDeadline) begin() {
 
 // force shortens the time to forcedWithin, and has the exit code be that of a second interrupt.
 func (o *shutdownDeadline) force() {
+	o.forced.Store(true)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.forced = true
 	if o.timer == nil || o.timer.Stop() {
 		o.timer = time.AfterFunc(forcedWithin, o.over)
 	}
@@ -268,12 +270,7 @@ func (o *shutdownDeadline) stop() {
 	}
 }
 
-func (o *shutdownDeadline) over() {
-	o.mu.Lock()
-	forced := o.forced
-	o.mu.Unlock()
-	o.end(forced)
-}
+func (o *shutdownDeadline) over() { o.end(o.forced.Load()) }
 
 // cutCode returns the exit code of a crawl that is cut off in this state.
 func cutCode(end pipeline.End, forced bool) int {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -59,10 +60,8 @@ type Live struct {
 	Names func() map[string]string
 	Title string
 
-	history history // used by the model
-
-	mu      sync.Mutex // guards what follows
-	program *tea.Program
+	history history                     // used by the model
+	program atomic.Pointer[tea.Program] // that uses the terminal; nil means none
 }
 
 // Run shows the crawl until ctx ends. It reports whether that worked; if it returns false, the terminal is free again,
@@ -106,8 +105,8 @@ func (l *Live) session(ctx context.Context) (suspended bool, err error) {
 	}
 	p := tea.NewProgram(m, tea.WithInput(l.In), tea.WithOutput(l.Out), tea.WithEnvironment(l.Env),
 		tea.WithFPS(repaints), tea.WithColorProfile(profile), tea.WithoutSignalHandler())
-	l.hold(p)
-	defer l.hold(nil)
+	l.program.Store(p)
+	defer l.program.Store(nil)
 	var waiting sync.WaitGroup
 	waiting.Go(func() {
 		select {
@@ -124,22 +123,13 @@ func (l *Live) session(ctx context.Context) (suspended bool, err error) {
 	return m.suspended, err
 }
 
-// hold records the program that uses the terminal; nil means none.
-func (l *Live) hold(p *tea.Program) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.program = p
-}
-
 // Abort gives the terminal back at once, for a process that is about to end. It waits at most a second for a terminal
 // that does not accept output. Abort on a nil Live does nothing.
 func (l *Live) Abort() {
 	if l == nil {
 		return
 	}
-	l.mu.Lock()
-	p := l.program
-	l.mu.Unlock()
+	p := l.program.Load()
 	if p == nil {
 		return
 	}

@@ -46,24 +46,19 @@ func (r *reader) lines(p *crawl.Page) []string {
 }
 
 func (r *reader) html(p *crawl.Page) string {
-	var b strings.Builder
 	if r.selectors != "" {
+		var b strings.Builder
 		for e := range p.Find(r.selectors) {
 			b.WriteString(e.Text())
 			b.WriteByte('\n')
 		}
 		return b.String()
 	}
-	if title := p.Title(); title != "" {
-		b.WriteString(title)
-		b.WriteByte('\n')
-	}
 	text, err := p.MainText()
 	if err != nil || text == "" { // the plain text is one line: split it for the comparison
 		text = sentenceEnd().ReplaceAllString(p.Text(), "$1\n")
 	}
-	b.WriteString(text)
-	return b.String()
+	return strings.TrimPrefix(p.Title()+"\n", "\n") + text
 }
 
 var sentenceEnd = lazy.Regexp(`([.!?;:]) `)
