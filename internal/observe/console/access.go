@@ -155,7 +155,7 @@ func (g *guard) isToken(shown string) bool {
 }
 
 func (g *guard) content(r *http.Request) refusal {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead || isJSON(r.Header.Get("Content-Type")) || isForm(r) {
+	if reads(r) || isMedia(r.Header.Get("Content-Type"), "application/json") || isForm(r) {
 		return refusal{}
 	}
 	return refusal{reasonType, http.StatusUnsupportedMediaType, `give the header "Content-Type: application/json"`}
@@ -300,19 +300,12 @@ func (s *sessions) knows(r *http.Request) bool {
 func (s *sessions) close(r *http.Request) { s.ends.Remove(s.digest(r)) }
 
 func (s *sessions) allows(r *http.Request) bool {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		switch r.Header.Get("Sec-Fetch-Site") {
-		case "same-origin":
-		case "": // a browser that does not say so here; the guard has compared its Origin
-			if r.Header.Get("Origin") == "" {
-				return false
-			}
-		default:
-			return false
-		}
-	}
-	return s.knows(r)
+	site := r.Header.Get("Sec-Fetch-Site")
+	// Without a site it is a browser that does not say so here; the guard has compared its Origin.
+	return (reads(r) || site == "same-origin" || site == "" && r.Header.Get("Origin") != "") && s.knows(r)
 }
+
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // cookie is the cookie of a session; with an empty id it deletes the cookie. It is Secure if the page's own address
 // says that a proxy in front speaks TLS.
@@ -345,7 +338,7 @@ func isOpen(path string) bool {
 func isLogin(r *http.Request) bool { return r.Method == http.MethodPost && r.URL.Path == loginPath }
 
 func wantsPage(r *http.Request) bool {
-	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.Header.Get("Authorization") == "" &&
+	return reads(r) && r.Header.Get("Authorization") == "" &&
 		(r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, hostsPath))
 }
 

@@ -21,6 +21,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -167,12 +168,8 @@ func New(cfg Config, crawl Crawl) (*Console, error) {
 	if err := cfg.Address.Check(cfg.Token); err != nil {
 		return nil, err
 	}
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	c := &Console{cfg: cfg, crawl: crawl, streams: newStreams(), history: newHistory()}
 	var err error
 	if c.pages, err = dashboard.New(); err != nil {
@@ -185,8 +182,7 @@ func New(cfg Config, crawl Crawl) (*Console, error) {
 		return nil, err
 	}
 	c.guard.denyLogin = func(w http.ResponseWriter) {
-		page, err := c.pages.Login("These were too many tries. Wait a few seconds.")
-		c.show(w, http.StatusTooManyRequests, page, err)
+		show(c, w, http.StatusTooManyRequests, c.pages.Login, "These were too many tries. Wait a few seconds.")
 	}
 	c.handler = c.guard.wrap(c.routes())
 	return c, nil

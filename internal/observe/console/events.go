@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treadlight/crawl/internal/clock/lifetime"
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
@@ -33,16 +34,15 @@ type numbered struct {
 // streams carries events to the clients that listen. Sending does not block: an event that finds a queue full is left
 // out there, and the gap in the numbers tells the client how many were.
 type streams struct {
-	ended chan struct{} // closed by end
+	life *lifetime.Lifetime // of the streams, which are not waited for
 
 	mu     sync.Mutex // guards what follows
 	n      uint64     // number of the last event
 	queues map[chan numbered]struct{}
-	closed bool
 }
 
 func newStreams() *streams {
-	return &streams{ended: make(chan struct{}), queues: make(map[chan numbered]struct{})}
+	return &streams{life: lifetime.New(), queues: make(map[chan numbered]struct{})}
 }
 
 func (s *streams) send(e ratelimit.Event) {
@@ -62,7 +62,7 @@ func (s *streams) send(e ratelimit.Event) {
 func (s *streams) join() (q chan numbered, last uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.queues) >= maxStreams {
+	if s.life.Over() || len(s.queues) >= maxStreams {
 		return nil, 0, false
 	}
 	q = make(chan numbered, streamQueue)
@@ -88,15 +88,6 @@ func (s *streams) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.queues)
-}
-
-func (s *streams) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
-		close(s.ended)
-	}
 }
 
 // events is the stream of the limiter's events, as server-sent events: "limiter" with an event and its number as id,
@@ -141,10 +132,10 @@ func (s *stream) run(r *http.Request, q chan numbered) {
 		case e := <-q:
 			ok = s.write(e) && (len(q) > 0 || s.flush())
 		case <-timer.C():
-			ok = s.keepAlive(q)
+			ok = s.catchUp(q) && s.say(": alive\n\n") && s.flush()
 		case <-r.Context().Done():
 			return
-		case <-s.c.streams.ended:
+		case <-s.c.streams.life.Context().Done():
 			for ok && len(q) > 0 {
 				ok = s.write(<-q)
 			}
@@ -155,10 +146,6 @@ func (s *stream) run(r *http.Request, q chan numbered) {
 		}
 		timer.Reset(heartbeat)
 	}
-}
-
-func (s *stream) keepAlive(q chan numbered) bool {
-	return s.catchUp(q) && s.say(": alive\n\n") && s.flush()
 }
 
 func (s *stream) write(e numbered) bool {

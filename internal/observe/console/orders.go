@@ -188,8 +188,6 @@ func readBody(w http.ResponseWriter, r *http.Request) (said body, err error) {
 	return said, nil
 }
 
-func isJSON(header string) bool { return isMedia(header, "application/json") }
-
 func isMedia(header, want string) bool {
 	media, _, err := mime.ParseMediaType(header)
 	return err == nil && media == want

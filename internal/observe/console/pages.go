@@ -43,8 +43,7 @@ func (c *Console) overview(w http.ResponseWriter, r *http.Request) {
 	seen := c.crawl.Recent()
 	v.Errors, v.Pages = seen.Errors, seen.Pages
 	v.Changed = changedOf(c.crawl.Controls())
-	page, err := c.pages.Overview(v)
-	c.show(w, http.StatusOK, page, err)
+	show(c, w, http.StatusOK, c.pages.Overview, v)
 }
 
 // hostPage is the page of one host. It also exists for an unknown host, so that it can be blocked before it is
@@ -76,8 +75,7 @@ func (c *Console) hostPage(w http.ResponseWriter, r *http.Request) {
 	if !v.Known {
 		status = http.StatusNotFound
 	}
-	page, err := c.pages.Host(v)
-	c.show(w, status, page, err)
+	show(c, w, status, c.pages.Host, v)
 }
 
 func (c *Console) frame(r *http.Request, title string) dashboard.Frame {
@@ -111,8 +109,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 		return
 	}
-	page, err := c.pages.Login("")
-	c.show(w, http.StatusOK, page, err)
+	show(c, w, http.StatusOK, c.pages.Login, "")
 }
 
 // enter handles the login form: it checks the token and sets the cookie of a new session.
@@ -122,8 +119,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 	if c.cfg.Token != "" && !c.guard.isToken(token) {
 		v := refusal{reasonToken, http.StatusUnauthorized, "the token of the form is wrong"}
 		c.guard.count(r, v)
-		page, err := c.pages.Login("That is not the token of this crawl.")
-		c.show(w, v.status, page, err)
+		show(c, w, v.status, c.pages.Login, "That is not the token of this crawl.")
 		return
 	}
 	if c.cfg.Token != "" {
@@ -139,7 +135,9 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, loginPath, http.StatusSeeOther)
 }
 
-func (c *Console) show(w http.ResponseWriter, status int, page []byte, err error) {
+// show answers with the page that draw makes of what it shows.
+func show[T any](c *Console, w http.ResponseWriter, status int, draw func(T) ([]byte, error), of T) {
+	page, err := draw(of)
 	if err != nil {
 		c.cfg.Log.Error("a page could not be drawn", slog.Any("error", err))
 		refuse(w, http.StatusInternalServerError, "the page could not be drawn; the log says why")

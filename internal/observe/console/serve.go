@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/treadlight/crawl/internal/clock/lifetime"
 )
 
 const (
@@ -34,26 +36,27 @@ const (
 func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends after ctx, with the last answer
 	defer cancel()
-	g := gate{next: c}
+	answering := lifetime.New() // a server that is closed does not know when the last handler has returned
 	conns := newConnections()
 	srv := &http.Server{
 		ConnState: conns.note, ConnContext: conns.name,
-		Handler:           &g,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !answering.Begin() {
+				panic(http.ErrAbortHandler) // its connection is closed already
+			}
+			defer answering.Done()
+			c.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: maxHeader,
 		BaseContext:    func(net.Listener) context.Context { return work },
 		ErrorLog:       slog.NewLogLogger(c.cfg.Log.Handler(), slog.LevelDebug), // what strangers send is no trouble of ours
 	}
 	looking, enough := context.WithCancel(ctx)
-	sampled := make(chan struct{})
-	go func() {
-		defer close(sampled)
-		c.record(looking)
-	}()
-	defer func() {
-		enough()
-		<-sampled
-	}()
+	var sampling sync.WaitGroup
+	sampling.Go(func() { c.record(looking) })
+	defer sampling.Wait()
+	defer enough()
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	var failed error
@@ -61,7 +64,7 @@ func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 	case <-ctx.Done():
 	case failed = <-served:
 	}
-	c.streams.end()
+	c.streams.life.Stop()
 	bounded, stop := context.WithTimeout(work, shutdownTime)
 	defer stop()
 	if srv.Shutdown(bounded) != nil { // the time is over
@@ -71,34 +74,11 @@ func (c *Console) Serve(ctx context.Context, l net.Listener) error {
 	if failed == nil {
 		failed = <-served
 	}
-	g.shut() // with work ended nothing that they wait for takes long
+	answering.End() // with work ended nothing that they wait for takes long
 	if errors.Is(failed, http.ErrServerClosed) {
 		return nil
 	}
 	return failed
-}
-
-// gate knows when the last handler has returned, which a server that is closed does not.
-type gate struct {
-	next http.Handler
-
-	mu     sync.RWMutex // guards what follows; held for reading by each handler
-	closed bool
-}
-
-func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	if g.closed {
-		panic(http.ErrAbortHandler) // its connection is closed already
-	}
-	g.next.ServeHTTP(w, r)
-}
-
-func (g *gate) shut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
 }
 
 // connections are those of a server without a request and with one, streams apart, the one that became so first in

@@ -108,12 +108,8 @@ func New(cfg Config) (*Exporter, error) {
 	if !(cfg.Sample >= 0 && cfg.Sample <= 1) {
 		return nil, fmt.Errorf("traces: Sample is %v: give it a share from 0 to 1", cfg.Sample)
 	}
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	e := &Exporter{cfg: cfg, secret: rand.Uint64(), below: uint64(cfg.Sample * (1 << 63))}
 	e.client = newClient(at, &e.cfg)
 	e.queue = newQueue(e.client, cfg.Log)
