@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,12 +97,8 @@ func NewKeyed[K comparable](cfg KeyedConfig[K], opts ...Option) (*Keyed[K], erro
 	case cfg.IdleAfter < 0:
 		return nil, fieldError("IdleAfter", cfg.IdleAfter, "set it to more than 0, or leave it out for the default")
 	}
-	if cfg.MaxKeys == 0 {
-		cfg.MaxKeys = DefaultMaxKeys
-	}
-	if cfg.IdleAfter == 0 {
-		cfg.IdleAfter = defaultIdleAfter
-	}
+	cfg.MaxKeys = cmp.Or(cfg.MaxKeys, DefaultMaxKeys)
+	cfg.IdleAfter = cmp.Or(cfg.IdleAfter, defaultIdleAfter)
 	k := &Keyed[K]{cfg: cfg, make: cfg.New, hash: keytable.Hasher[K]()}
 	if err := k.equip(append([]Option{WithName(cfg.Name)}, opts...)); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -198,13 +199,9 @@ func WithQueueLimit(n int) Option {
 
 // newSettings checks the Spec and applies the options to what it says.
 func newSettings(s Spec, opts []Option) (*settings, error) {
-	if s.Kind == "" {
-		s.Kind = KindTokenBucket
-	}
+	s.Kind = cmp.Or(s.Kind, KindTokenBucket)
 	err := s.check()
-	if s.Burst == 0 {
-		s.Burst = s.Permits
-	}
+	s.Burst = cmp.Or(s.Burst, s.Permits)
 	set := &settings{spec: s, max: s.Burst, queue: int64(max(0, s.Queue)), timed: s.Kind != KindConcurrency}
 	if s.Queue == 0 {
 		set.queue = DefaultQueueLimit

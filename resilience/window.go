@@ -1,6 +1,7 @@
 package resilience
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -41,9 +42,7 @@ func CountWindow(n int) Window { return Window{kind: byCount, calls: n} }
 // TimeWindow returns a window of the calls in the last span, divided into buckets, 1 to 1024, which must divide the
 // span evenly; zero means 10. Calls are forgotten by the bucket, and therefore up to one bucket early.
 func TimeWindow(span time.Duration, buckets int) Window {
-	if buckets == 0 {
-		buckets = windowBuckets
-	}
+	buckets = cmp.Or(buckets, windowBuckets)
 	return Window{kind: byTime, span: span, buckets: buckets}
 }
 

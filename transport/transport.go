@@ -86,9 +86,7 @@ func complete(req *http.Request, res *http.Response, err error) (*http.Response,
 	case res == nil:
 		return nil, errNoAnswer
 	}
-	if res.Request == nil {
-		res.Request = req
-	}
+	res.Request = cmp.Or(res.Request, req)
 	if res.Body == nil {
 		res.Body = http.NoBody
 	}

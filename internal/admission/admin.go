@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/json"
@@ -52,9 +53,7 @@ func Admin(cfg AdminConfig) (http.Handler, error) {
 			return nil, fmt.Errorf("the File %s: %w", cfg.File, err)
 		}
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	rules := cfg.Admitter.cfg.Rules
 	a := &admin{cfg: cfg, token: sha256.Sum256([]byte(cfg.Token)), mux: http.NewServeMux()}
 	a.cfg.Token = "" // not needed any longer

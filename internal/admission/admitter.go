@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -124,18 +125,10 @@ func New(cfg Config) (*Admitter, error) {
 	if cfg.Deadline == 0 && !immediate {
 		cfg.Deadline = DefaultDeadline
 	}
-	if cfg.Share == 0 {
-		cfg.Share = 1
-	}
-	if cfg.OnError == "" {
-		cfg.OnError = FailOpen
-	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
-	}
+	cfg.Share = cmp.Or(cfg.Share, 1)
+	cfg.OnError = cmp.Or(cfg.OnError, FailOpen)
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	a := &Admitter{cfg: cfg, standbys: make([]standby, 1), remote: !immediate || cfg.Fallback != nil, maxOwed: maxOwed}
 	if r, ok := cfg.Repository.(interface {
 		Part(key string) (part, of int)

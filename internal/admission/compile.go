@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -292,9 +293,7 @@ func (s *RuleSet) turnstile(name string, at int64) (*limit.Keyed[string], error)
 
 // keyByName returns the key function for the key of a rule, in which several names may be joined by "+".
 func (s *RuleSet) keyByName(text string) (KeyFunc, error) {
-	if text == "" {
-		text = "ip"
-	}
+	text = cmp.Or(text, "ip")
 	var parts []KeyFunc
 	for name := range strings.SplitSeq(text, "+") {
 		key := s.oneKey(name)

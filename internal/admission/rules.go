@@ -2,6 +2,7 @@ package admission
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -123,9 +124,7 @@ func NewRuleSet(cfg RuleSetConfig, plans []Plan, rules []Rule, exclude []string)
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	s := &RuleSet{cfg: cfg}
 	s.table.Store(&ruleTable{plans: &planSet{}})
 	if rules == nil {

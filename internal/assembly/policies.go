@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -36,9 +37,7 @@ const leastPools = 1024
 // neither hedges nor fallbacks: package config says why.
 func newPolicies(cfg *Config) (*policies, error) {
 	m := cfg.Resilience
-	if m == nil {
-		m = new(binder.Model)
-	}
+	m = cmp.Or(m, new(binder.Model))
 	c := new(policies)
 	layers := transport.Layers{}
 	if cfg.Log != nil && cfg.Log.Enabled(context.Background(), slog.LevelDebug) {

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -188,9 +189,7 @@ func hostPort(via *url.URL) string {
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[via.Scheme]
 	}
-	if port == "" {
-		port = "1080"
-	}
+	port = cmp.Or(port, "1080")
 	return net.JoinHostPort(via.Hostname(), port)
 }
 

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"maps"
@@ -270,9 +271,7 @@ func parseURL(raw string) (*url.URL, error) {
 	u.RawQuery, u.ForceQuery = query, hasQuery
 	u.Path, err = url.PathUnescape(path)
 	if u.RawPath = path; err != nil || u.EscapedPath() != path {
-		if path == "" {
-			path = "/"
-		}
+		path = cmp.Or(path, "/")
 		if strings.HasPrefix(path, "//") {
 			path = "//" + u.Host + path
 		}

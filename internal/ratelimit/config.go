@@ -101,9 +101,7 @@ func (c *Config) setDefaults() {
 	c.MaxTombstones, c.MaxWaiters = cmp.Or(c.MaxTombstones, 4*c.MaxDomains), cmp.Or(c.MaxWaiters, 10_000)
 	c.MaxRetryAfter, c.MaxCrawlDelay = cmp.Or(c.MaxRetryAfter, time.Hour), cmp.Or(c.MaxCrawlDelay, time.Minute)
 	c.ThrottledAfter, c.SnapshotTop = cmp.Or(c.ThrottledAfter, 10*time.Millisecond), cmp.Or(c.SnapshotTop, 50)
-	if c.Clock == nil {
-		c.Clock = clock.System()
-	}
+	c.Clock = cmp.Or(c.Clock, clock.System())
 }
 
 const (

@@ -4,6 +4,7 @@
 package admissiontest
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"testing"
@@ -32,15 +33,9 @@ type Open func(t *testing.T, clk *Clock) admission.Repository
 
 // Run runs the suite, each test on a repository of its own.
 func Run(t *testing.T, open Open, opts Options) {
-	if opts.Goroutines == 0 {
-		opts.Goroutines = 2000
-	}
-	if opts.Keys == 0 {
-		opts.Keys = 2500
-	}
-	if opts.Steps == 0 {
-		opts.Steps = 500
-	}
+	opts.Goroutines = cmp.Or(opts.Goroutines, 2000)
+	opts.Keys = cmp.Or(opts.Keys, 2500)
+	opts.Steps = cmp.Or(opts.Steps, 500)
 	for _, tc := range []struct {
 		name string
 		test func(*suite)

@@ -12,6 +12,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -84,12 +85,8 @@ func New(cfg Config) (*Repository, error) {
 	if cfg.MaxKeys < 0 {
 		return nil, fmt.Errorf("MaxKeys is %d: set it to 1 or more, or leave it out for the default", cfg.MaxKeys)
 	}
-	if cfg.MaxKeys == 0 {
-		cfg.MaxKeys = DefaultMaxKeys
-	}
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
-	}
+	cfg.MaxKeys = cmp.Or(cfg.MaxKeys, DefaultMaxKeys)
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	r := &Repository{clk: cfg.Clock, seed: maphash.MakeSeed(), begun: cfg.Clock.Now()}
 	r.origin = admission.MicrosOf(r.begun)
 	n, shift := keytable.Shards(cfg.MaxKeys)

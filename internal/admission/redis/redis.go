@@ -110,9 +110,7 @@ func (c *Config) settle() error {
 		return fmt.Errorf("redis: Instances is %d: set it to 1 or more, or leave it out for 1", c.Instances)
 	}
 	c.Deadline, c.Keys, c.Instances = cmp.Or(c.Deadline, DefaultDeadline), cmp.Or(c.Keys, DefaultKeys), cmp.Or(c.Instances, 1)
-	if c.Clock == nil {
-		c.Clock = clock.System()
-	}
+	c.Clock = cmp.Or(c.Clock, clock.System())
 	o := &c.Redis
 	o.InitAddress = slices.Clone(o.InitAddress) // the client may shuffle the slice
 	o.DisableRetry, o.DisableCache = true, true

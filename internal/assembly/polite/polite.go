@@ -3,6 +3,7 @@
 package polite
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -153,9 +154,7 @@ func (c *Client) chain(cfg *Config, base http.RoundTripper) (http.RoundTripper, 
 	pace := polite
 	if cfg.Limit != nil {
 		policy := *cfg.Limit
-		if policy.Hub == nil {
-			policy.Hub = cfg.Hub
-		}
+		policy.Hub = cmp.Or(policy.Hub, cfg.Hub)
 		limit, err := transport.RateLimit(policy)
 		if err != nil {
 			return nil, fmt.Errorf("limit: %w", err)

@@ -49,9 +49,7 @@ func NewShared(cfg SharedConfig) (*Shared, error) {
 	pauses := make(chan struct{}, 1)
 	cfg.Limiter.OnEvent = memory.NotePauses(pauses, s.events.tell)
 	cfg.Limiter.MaxCrawlDelay = -1 // each member has a bound of its own
-	if cfg.Limiter.Clock == nil {
-		cfg.Limiter.Clock = clock.System()
-	}
+	cfg.Limiter.Clock = cmp.Or(cfg.Limiter.Clock, clock.System())
 	var err error
 	if s.AdaptiveRateLimiter, err = ratelimit.New(cfg.Limiter); err != nil {
 		return nil, err
@@ -189,9 +187,7 @@ func (s *Shared) Join(cfg MemberConfig) *Member {
 		AdaptiveRateLimiter: s.AdaptiveRateLimiter, shared: s, off: func() {},
 		maxDelay: cmp.Or(cfg.MaxCrawlDelay, time.Minute), leaving: cfg.Leaving, mostInLine: max(1, cfg.InLine), inLine: make(map[string]time.Time),
 	}
-	if m.leaving == nil {
-		m.leaving = context.Background()
-	}
+	m.leaving = cmp.Or(m.leaving, context.Background())
 	if cfg.OnEvent != nil {
 		m.off = s.Subscribe(cfg.OnEvent)
 	}

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,9 +74,7 @@ type Session struct {
 
 // New makes a session, with the cookies of an earlier run if there are any.
 func New(cfg Config) (*Session, error) {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	shown, err := lru.New[string, uint64](maxShown)
 	if err != nil {
 		return nil, err

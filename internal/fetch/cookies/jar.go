@@ -289,9 +289,7 @@ func (s *site) expire(now time.Time) {
 
 // of returns the cookies for a request to o. Longer paths come first, then older cookies (RFC 6265 section 5.4).
 func (j *Jar) of(o Origin) (send []cookie) {
-	if o.Path == "" {
-		o.Path = "/"
-	}
+	o.Path = cmp.Or(o.Path, "/")
 	now := j.cfg.Clock.Now()
 	j.mu.Lock()
 	if s, ok := j.sites.Get(key(o.Host)); ok {

@@ -118,9 +118,7 @@ func (c *Config) settle() error {
 	}
 	c.Terms = maps.Clone(c.Terms)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	if c.Clock == nil {
-		c.Clock = clock.System()
-	}
+	c.Clock = cmp.Or(c.Clock, clock.System())
 	return settleAddress(&c.Redis, c.Job)
 }
 

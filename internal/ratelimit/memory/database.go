@@ -80,9 +80,7 @@ type Database struct{ cfg Config }
 // range.
 func At(cfg Config) (*Database, error) {
 	cfg.MaxHosts, cfg.MaxWait = cmp.Or(cfg.MaxHosts, 100_000), cmp.Or(cfg.MaxWait, time.Hour)
-	if cfg.Clock == nil {
-		cfg.Clock = clock.System()
-	}
+	cfg.Clock = cmp.Or(cfg.Clock, clock.System())
 	switch {
 	case cfg.Path == "":
 		return nil, errors.New("memory: Path is empty: name a file")
