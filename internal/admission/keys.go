@@ -169,12 +169,7 @@ func unmapPrefix(p netip.Prefix) netip.Prefix {
 type proxyList []netip.Prefix
 
 func (l proxyList) contains(a netip.Addr) bool {
-	for _, p := range l {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // trust reports whether the peer is trusted. ok is false for a peer without an address.

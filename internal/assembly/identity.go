@@ -193,17 +193,16 @@ func (r *identityReader) authorities(name string) *x509.CertPool {
 	return roots
 }
 
-// file opens a file and calls read with it. It reports whether both succeeded; the error names the file.
-func (r *identityReader) file(path, name string, read func(io.Reader) error) bool {
+// file opens a file and calls read with it. An error names the file.
+func (r *identityReader) file(path, name string, read func(io.Reader) error) {
 	f, err := os.Open(name)
-	if err != nil {
-		return !r.fail(path, err)
+	if err == nil {
+		defer f.Close() //nolint:errcheck // nothing was written
+		if err = read(f); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
-	if err = read(f); err != nil {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	return !r.fail(path, err)
+	r.fail(path, err)
 }
 
 // keepsCookies reports whether the crawl sends back the cookies that responses set.

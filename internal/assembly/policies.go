@@ -36,8 +36,7 @@ const leastPools = 1024
 // newPolicies builds the policies of the settings. The limiter has the circuit breaker of each host, and a crawl has
 // neither hedges nor fallbacks: package config says why.
 func newPolicies(cfg *Config) (*policies, error) {
-	m := cfg.Resilience
-	m = cmp.Or(m, new(binder.Model))
+	m := cmp.Or(cfg.Resilience, new(binder.Model))
 	c := new(policies)
 	layers := transport.Layers{}
 	if cfg.Log != nil && cfg.Log.Enabled(context.Background(), slog.LevelDebug) {

@@ -124,22 +124,13 @@ func (c *Client) outgoing(x *exchange, to target, h http.Header) (target, http.H
 func checkFields(h http.Header) error {
 	for name, values := range h {
 		switch {
-		case !httpguts.ValidHeaderFieldName(name) || !allOf(values, httpguts.ValidHeaderFieldValue):
+		case !httpguts.ValidHeaderFieldName(name) || slices.ContainsFunc(values, func(v string) bool { return !httpguts.ValidHeaderFieldValue(v) }):
 			return fmt.Errorf("the hook has set header field %q, which cannot be sent", name)
 		case slices.Contains(fixed, http.CanonicalHeaderKey(name)):
 			return fmt.Errorf("the hook has set header field %s, which is the client's own", name)
 		}
 	}
 	return nil
-}
-
-func allOf(values []string, ok func(string) bool) bool {
-	for _, v := range values {
-		if !ok(v) {
-			return false
-		}
-	}
-	return true
 }
 
 // inspect passes the header of a response to Config.OnResponse.

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -278,13 +279,7 @@ func (x *exchange) op(err error) Op {
 // explain replaces the error of a cancellation by its cause: the caller or the watchdog. Call it when the error occurs,
 // because either may act later, too.
 func (x *exchange) explain(err error) error {
-	if why := x.ended(); why != nil {
-		return why
-	}
-	if x.replayed != nil {
-		return x.replayed
-	}
-	return err
+	return cmp.Or(x.ended(), x.replayed, err)
 }
 
 func (x *exchange) failure(op Op, rawURL string, err error) *Error {

@@ -46,12 +46,7 @@ func (r *Request) check() error {
 
 // Visible reports whether s has only visible ASCII characters. Others would break the request line.
 func Visible(s string) bool {
-	for i := range len(s) {
-		if s[i] <= ' ' || s[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f })
 }
 
 // AppendTo appends the request as it is sent (RFC 9112, 3).

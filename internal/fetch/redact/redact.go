@@ -87,18 +87,14 @@ func secretParam(key string) bool {
 	return looksSecret(strings.ToLower(key))
 }
 
+var (
+	secretParts = []string{"token", "secret", "pass", "pwd", "auth", "session", "credential", "signature"}
+	secretEnds  = []string{"key", "sig", "sid", "code"}
+)
+
 func looksSecret(name string) bool {
-	for _, part := range []string{"token", "secret", "pass", "pwd", "auth", "session", "credential", "signature"} {
-		if strings.Contains(name, part) {
-			return true
-		}
-	}
-	for _, end := range []string{"key", "sig", "sid", "code"} {
-		if strings.HasSuffix(name, end) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(secretParts, func(part string) bool { return strings.Contains(name, part) }) ||
+		slices.ContainsFunc(secretEnds, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
 // SecretHeader reports whether this header is masked: Authorization, Proxy-Authorization, Cookie, Set-Cookie,

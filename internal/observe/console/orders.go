@@ -148,7 +148,7 @@ func (c *Console) carryOut(o *order, w http.ResponseWriter, r *http.Request) {
 	}
 	c.metrics.orders.WithLabelValues(is.Order, "done").Inc()
 	c.cfg.Log.LogAttrs(r.Context(), slog.LevelInfo, "an order was carried out", attrs...)
-	answer(w, http.StatusOK, is)
+	answer(w, is)
 }
 
 func aboutInput(err error) error {
@@ -204,9 +204,9 @@ func refuse(w http.ResponseWriter, status int, detail string) {
 	writeJSON(w, status, problem{Title: http.StatusText(status), Status: status, Detail: detail})
 }
 
-func answer(w http.ResponseWriter, status int, value any) {
+func answer(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
-	writeJSON(w, status, value)
+	writeJSON(w, http.StatusOK, value)
 }
 
 func writeJSON(w http.ResponseWriter, status int, value any) {
@@ -249,7 +249,7 @@ func (p *probe) WriteHeader(int)             {}
 
 // healthz answers while the process runs, whatever the crawl does.
 func (c *Console) healthz(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, map[string]bool{"alive": true})
+	answer(w, map[string]bool{"alive": true})
 }
 
 // readyz reports whether the crawl can work. Hosts that are down do not count.
@@ -266,11 +266,11 @@ func (c *Console) readyz(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, err.Error())
 		return
 	}
-	answer(w, http.StatusOK, map[string]bool{"ready": true})
+	answer(w, map[string]bool{"ready": true})
 }
 
 func (c *Console) snapshot(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, c.sharedSnapshot())
+	answer(w, c.sharedSnapshot())
 }
 
 func (c *Console) host(w http.ResponseWriter, r *http.Request) {
@@ -279,9 +279,9 @@ func (c *Console) host(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "nothing is known of that host; write it as /api/snapshot does, with its port unless that is 80 or 443")
 		return
 	}
-	answer(w, http.StatusOK, h)
+	answer(w, h)
 }
 
 func (c *Console) showControls(w http.ResponseWriter, _ *http.Request) {
-	answer(w, http.StatusOK, c.crawl.Controls())
+	answer(w, c.crawl.Controls())
 }
