@@ -98,7 +98,8 @@ func (w *window) sameOrder() bool {
 
 // weighOrder weighs whether the Retry-After is the length of a window: the count is what was admitted in as long before
 // the refusal. One round number is weak evidence, the same length twice with the same count is strong. If much more was
-// admitted in as long than before, the Retry-After is a habit of the host.
+// admitted in as long than before, or if twice in a row a rate was refused that such a window admits, the Retry-After is
+// a habit of the host.
 func (w *window) weighOrder(h *history, t *Tuning) {
 	a, known := &w.spells[0], w.order.n
 	w.order = quota{}
@@ -117,6 +118,9 @@ func (w *window) weighOrder(h *history, t *Tuning) {
 			return
 		}
 		low := known / a.order.Seconds()
+		if w.habit = a.rate <= low && w.spells[1].rate <= 1.02*low; w.habit {
+			return
+		}
 		if a.rate > 1.02*low {
 			n = known // the window was not empty again after the pause before
 		}

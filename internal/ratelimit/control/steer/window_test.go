@@ -71,6 +71,20 @@ func TestOrderOfHabit(t *testing.T) {
 	require.Zero(t, s.order)
 }
 
+// A Retry-After is a habit too if rates were refused twice in a row that a window of its length admits.
+func TestOrderOfHabitByRates(t *testing.T) {
+	for second, habit := range map[float64]bool{19: true, 21: false} {
+		var s seen
+		s.asked(160, 0, 8)
+		s.refused(8, 4*time.Second, 20) // 80 in 4 s, if that is the window
+		s.asked(int(8*second), 12.1, 20.1)
+		s.refused(20.1, 4*time.Second, second)
+		s.asked(1, 24.2, 25)
+		require.Equal(t, habit, s.habit, "%v/s", second)
+		require.Equal(t, habit, s.order == quota{}, "%v/s", second)
+	}
+}
+
 // A rate that goes well for as long as a window refutes the window.
 func TestWindowIsRefuted(t *testing.T) {
 	var s seen
