@@ -190,9 +190,9 @@ cover: servers readers ## measure coverage over the whole tree into cover.out
 	$(GO) tool cover -func=cover.out | tail -n 1
 
 # It ends with 3 for a finding; whatever else goes wrong, the database offline, is no finding.
-VULNCHECK = { GOFLAGS= GOBIN=$(CURDIR)/bin $(GO) install $(VULN) && bin/govulncheck ./...; }
+VULNCHECK = { GOFLAGS= GOBIN=$(CURDIR)/bin $(GO) install $(VULN) && bin/govulncheck $(addprefix -db ,$(VULNDB)) ./...; }
 
-vuln: ## look the dependencies up in the vulnerability database; fails on a finding
+vuln: ## look the dependencies up in the vulnerability database, or in VULNDB=URL (file:// too); fails on a finding
 	@code=0; $(VULNCHECK) || code=$$?; case $$code in \
 		0) echo "No vulnerability is known." ;; \
 		3) echo "Vulnerabilities were found: see above."; exit 1 ;; \
