@@ -125,10 +125,12 @@ func (c checker) ending() {
 		c.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", document.Quote(o.Format), ending, document.Quote(o.Path), c.place("output.path"), format)
 	case format == "" && (ending == ".md" || ending == ".markdown") && !written:
 		c.report("output.path", path, "%s: Markdown is a file for each page, in a directory; give --format markdown -o DIR/, or use 'crawl read URL' for single pages", document.Quote(o.Path))
-	case format == "" && ending == ".xml" && !written:
-		c.report("output.path", path, "%s: nothing is written as .xml; end the name in %s; a sitemap may be a list of URLs, .txt", document.Quote(o.Path), sink.EndingList(" or "))
 	case format == "" && foreign && (compression || !written):
-		c.report("output.path", path, "%s: nothing is written as %s; end the name in %s, with .gz behind that to compress", document.Quote(o.Path), ending, sink.EndingList(" or "))
+		hint := ""
+		if ending == ".xml" {
+			hint = "; a sitemap may be a list of URLs, .txt"
+		}
+		c.report("output.path", path, "%s: nothing is written as %s; end the name in %s, with .gz behind that to compress%s", document.Quote(o.Path), ending, sink.EndingList(" or "), hint)
 	case o.Compressed() && o.Format == "warc" && !o.OneArchive():
 		c.report("output.path", path, "%s is one file; one archive has a name that ends in .warc or .warc.gz, and a directory one without .gz", document.Quote(o.Path))
 	case o.OneArchive() && c.cfg.Fleet.Shared() && !HasWorker(o.Path):
