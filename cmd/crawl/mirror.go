@@ -185,7 +185,7 @@ func mirrorEnd(m *mirror.Mirror, report *mirror.Report) error {
 		return &cli.Error{Code: cli.CodeInterrupted}
 	case state == "limit" && !strings.HasPrefix(reason, "max_pages "):
 		return &cli.Error{Code: cli.CodeLimit}
-	case report.Pages+report.Files == 0 && report.New+report.Unchanged > 0:
+	case report.Pages+report.Files == 0 && report.New+report.Changed+report.Unchanged > 0:
 		return &cli.Error{Code: cli.CodeOf(cli.ErrNothing), Err: fmt.Errorf("none of the %s is of the types of --keep", cli.Plural(report.New+report.Changed+report.Unchanged, "page"))}
 	case report.Pages+report.Files == 0:
 		return cli.ErrNothing

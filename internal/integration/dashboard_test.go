@@ -225,6 +225,9 @@ func TestDashboardInABrowser(t *testing.T) {
 	b.steer(t, site, wiki)
 
 	b.do(t, chromedp.Navigate(b.home), chromedp.Click(chromedp.CSS("summary")), chromedp.WaitVisible(chromedp.CSS("#exclude")))
+	require.Eventually(t, func() bool {
+		return value[bool](t, b, "document.querySelector('#exclude').focus(), document.activeElement.id == 'exclude'")
+	}, patience, 100*time.Millisecond, "it takes the focus once it is laid out")
 	b.do(t, chromedp.SendKeys(chromedp.CSS("#exclude"), "/private/\n[0-9]{9}"), chromedp.Click(chromedp.CSS("#rescope")))
 	b.until(t, "#changed", "none that matches /private/ or [0-9]{9}")
 	require.Equal(t, "/private/\n[0-9]{9}", value[string](t, b, "document.querySelector('#exclude').value"), "it is there to be changed again")

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/fetch/redact"
 )
 
 // foreign is what crawl has in place of some flags of other programs that ask for the same.
@@ -66,7 +67,7 @@ var foreigners = []foreign{
 	{theirs: "no-check-certificate", here: "insecure"},
 	{theirs: "ca-certificate cacert", says: "--set access.ca_file=FILE trusts the authorities in that file"},
 	{theirs: "certificate", says: "--set access.cert=FILE sends a client certificate"},
-	{theirs: "socks5 socks4 socks -x", here: "proxy"},
+	{theirs: "socks5 socks -x", here: "proxy"},
 	{theirs: "proxy-user proxy-password", says: "--proxy http://user:password@HOST:PORT has both"},
 
 	// What is written.
@@ -121,7 +122,7 @@ func instead(cmd *cobra.Command, spellings ...string) (known, says string) {
 // hasAll reports whether cmd has all flags that a text names outside of quotes.
 func hasAll(cmd *cobra.Command, text string) bool {
 	text = regexp.MustCompile(`'[^']*'`).ReplaceAllString(text, "")
-	for _, named := range regexp.MustCompile(`(?:^|\s)(--?[a-z-]+)`).FindAllStringSubmatch(text, -1) {
+	for _, named := range regexp.MustCompile(`(?:^|\s)(--?[a-zA-Z-]+)`).FindAllStringSubmatch(text, -1) {
 		if flagOf(cmd.Flags(), named[1]) == nil {
 			return false
 		}
@@ -169,5 +170,5 @@ func URLInPlace(arg, instead string) error {
 	if !strings.HasPrefix(arg, "http://") && !strings.HasPrefix(arg, "https://") {
 		return nil
 	}
-	return cli.Usagef("%s is a URL: %s", arg, instead)
+	return cli.Usagef("%s is a URL: %s", redact.URL(arg), instead)
 }

@@ -6,20 +6,14 @@ import (
 	"fmt"
 	"hash/maphash"
 	"log/slog"
-	"time"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/pipeline"
 )
 
-const (
-	skippedFlush  = time.Second // how long a line may stay in memory while others follow
-	skippedBuffer = 64 << 10    // bytes; a fuller buffer is written at once
-	// maxListed is how many URLs are remembered as listed, in some 10 MB. A menu links to the same ones on every page,
-	// so when there are more, all are forgotten, and listed again if they come again.
-	maxListed = 1 << 18
-)
+// maxListed is how many URLs are remembered as listed, in some 10 MB. A menu links to the same ones on every page, so
+// when there are more, all are forgotten, and listed again if they come again.
+const maxListed = 1 << 18
 
 // skippedFile lists the URLs that a crawl leaves out, with the reason, as lines of JSON: once for each reason. After a
 // failed write it writes nothing more, and the crawl goes on. Without output.skipped it does nothing. Its methods are not
@@ -30,11 +24,9 @@ type skippedFile struct {
 
 	seed    maphash.Seed
 	listed  map[uint64]struct{} // URL and reason, hashed; at most maxListed
-	buf     bytes.Buffer
-	flushed time.Time
-	waiting int64 // lines in buf
-	written int64 // lines in the file
-	failed  error // the first failure
+	buf     bytes.Buffer        // of one line
+	written int64               // lines in the file
+	failed  error               // the first failure
 }
 
 // skippedLine is a line of the file.
@@ -55,7 +47,6 @@ func (s *skippedFile) hook() func(pipeline.Skip) {
 	if s.name == "" {
 		return nil
 	}
-	s.flushed = clock.System().Now()
 	return s.add
 }
 
@@ -68,29 +59,17 @@ func (s *skippedFile) add(skip pipeline.Skip) {
 		clear(s.listed)
 	}
 	s.listed[key] = struct{}{}
+	s.buf.Reset()
 	to := json.NewEncoder(&s.buf)
 	to.SetEscapeHTML(false) // URLs have an &
 	err := to.Encode(skippedLine{URL: skip.URL, Reason: skip.Reason, Detail: skip.Detail, Referrer: skip.Referrer})
 	if err != nil { // no string fails to encode
 		panic(fmt.Sprintf("encode a skipped URL: %v", err))
 	}
-	s.waiting++
-	if s.buf.Len() >= skippedBuffer || clock.System().Now().Sub(s.flushed) >= skippedFlush {
-		s.flush()
+	_, err = s.w.Write(s.buf.Bytes()) // in one call, so that a reader never sees half a line
+	if s.fail(err); err == nil {
+		s.written++
 	}
-}
-
-// flush writes whole lines in one call, so that a reader never sees half of one.
-func (s *skippedFile) flush() {
-	s.flushed = clock.System().Now()
-	if s.failed == nil && s.buf.Len() > 0 {
-		_, err := s.w.Write(s.buf.Bytes())
-		if s.fail(err); err == nil {
-			s.written += s.waiting
-		}
-	}
-	s.waiting = 0
-	s.buf.Reset()
 }
 
 func (s *skippedFile) fail(err error) {
@@ -101,12 +80,11 @@ func (s *skippedFile) fail(err error) {
 	s.log.Warn("URLs that are left out are not listed any more; the crawl goes on", slog.String("file", s.name), slog.Any("error", s.failed))
 }
 
-// close writes what is left and closes the file. A nil file it leaves alone.
+// close closes the file. A nil file it leaves alone.
 func (s *skippedFile) close() {
 	if s == nil || s.name == "" {
 		return
 	}
-	s.flush()
 	if s.file != nil {
 		s.fail(s.file.Close())
 		s.file = nil

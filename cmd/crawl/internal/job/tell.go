@@ -108,13 +108,13 @@ func (j *Job) tell(final *pipeline.Snapshot) error {
 	case j.Settings.Log.Quiet():
 		return nil
 	case j.Settings.Log.Format != "json":
-		return j.report(final, j.events.summary())
+		return j.report(final, j.written(j.events.summary))
 	}
 	log := j.log
-	if events := j.events.summary(); events != "" {
+	if events := j.written(j.events.summary); events != "" {
 		log = log.With(slog.String("events", events))
 	}
-	if skipped := j.skipped.summary(); skipped != "" {
+	if skipped := j.written(j.skipped.summary); skipped != "" {
 		log = log.With(slog.String("skipped", skipped))
 	}
 	if final.Round != 0 {
@@ -127,6 +127,14 @@ func (j *Job) tell(final *pipeline.Snapshot) error {
 		slog.Int64("requests", final.Requests), slog.Int64("retries", final.Retries),
 		slog.Int64("bytes", final.Bytes), slog.Int64("queued", final.Frontier.Queued), slog.String("go_on", j.goOn(final.State, final.Reason)))
 	return nil
+}
+
+// written returns what a file says of itself; "" if the crawl was cut off, since somebody may still write to it then.
+func (j *Job) written(summary func() string) string {
+	if j.cut.Load() {
+		return ""
+	}
+	return summary()
 }
 
 // tellNow does what SIGUSR1 requests: it writes a line to the file of --stats, or a report if there is no such file;
@@ -175,7 +183,7 @@ func (j *Job) report(snap *pipeline.Snapshot, events string) error {
 		}
 	}
 	if !under {
-		r.Skipped = j.skipped.summary()
+		r.Skipped = j.written(j.skipped.summary)
 		if !j.Settings.Fleet.Shared() && !j.Resumed { // another process, or an earlier run, may have had the host
 			r.Unused = j.read.Unused()
 		}

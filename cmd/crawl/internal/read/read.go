@@ -112,6 +112,9 @@ func Run(ctx context.Context, cfg Config) error {
 	if e := r.settle(); e != nil {
 		return e
 	}
+	if errors.Is(err, errAbsent) {
+		return r.err // an archive was read, and no site
+	}
 	return cli.Advise(r.err, cli.AdviceOf(err))
 }
 
@@ -195,7 +198,8 @@ func (cfg *Config) text(found *crawl.Page) (*page, error) {
 		return nil, errors.New("its first 4 MiB, which are what is read of a page, have no text")
 	}
 	if text == "" && found.ContentType != "" && !strings.Contains(found.ContentType, "html") {
-		return nil, fmt.Errorf("it is %s, of which no text is read; 'crawl mirror --keep %[1]s -o DIR URL' downloads such files", found.ContentType)
+		return nil, fmt.Errorf("it is %s, of which no text is read; 'crawl mirror --keep %s -o DIR URL' downloads such files",
+			found.ContentType, cli.ShellWord(found.ContentType))
 	}
 	if text == "" {
 		return nil, errors.New("it has no text: it may be empty without its scripts (try --render auto), or no HTML")

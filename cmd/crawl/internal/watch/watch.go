@@ -53,6 +53,7 @@ import (
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/fetch/redact"
 	"github.com/treadlight/crawl/internal/frontier/disk"
 	"github.com/treadlight/crawl/internal/frontier/version"
 	"github.com/treadlight/crawl/internal/store/sqlitedb"
@@ -155,7 +156,7 @@ func Open(o Options) (*Watch, error) {
 	if _, err := os.Stat(filepath.Join(o.Dir, databaseFile)); err != nil && len(o.Seeds) == 0 {
 		if _, err := disk.Look(o.Dir); err != nil {
 			if strings.HasPrefix(o.Dir, "http://") || strings.HasPrefix(o.Dir, "https://") {
-				return nil, cli.Usagef("a watch is kept in a directory, which comes before the URL: crawl watch DIR %s", cli.ShellWord(o.Dir))
+				return nil, cli.Usagef("a watch is kept in a directory, which comes before the URL: crawl watch DIR %s", cli.ShellWord(redact.URL(o.Dir)))
 			}
 			return nil, cli.Usagef("%s has no crawl and no watch: name the URL to begin at", o.Dir)
 		}
