@@ -279,7 +279,10 @@ func (x *exchange) op(err error) Op {
 // explain replaces the error of a cancellation by its cause: the caller or the watchdog. Call it when the error occurs,
 // because either may act later, too.
 func (x *exchange) explain(err error) error {
-	return cmp.Or(x.ended(), x.replayed, err)
+	if why := x.ended(); why != nil {
+		return why // replayed may still be written to
+	}
+	return cmp.Or(x.replayed, err)
 }
 
 func (x *exchange) failure(op Op, rawURL string, err error) *Error {

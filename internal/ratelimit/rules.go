@@ -79,12 +79,16 @@ func (r rules) with(h HostRule) rules {
 	return r
 }
 
-// pattern brings the name that a rule matches into the form of [Domain], so that "Bücher.example" matches.
+// pattern brings the name that a rule matches into the form of [Domain], so that "Bücher.example" matches. A port behind
+// "*" makes it invalid.
 func (h HostRule) pattern() string {
 	if rest, below := strings.CutPrefix(h.Match, "*."); below {
 		return "*." + Domain(rest)
 	}
-	return Domain(h.Match)
+	if name := Domain(h.Match); name != "*" {
+		return name
+	}
+	return h.Match
 }
 
 // RuleFor is the index of the first HostRule that matches a domain, which is the one that counts; -1 if none does. The

@@ -94,6 +94,7 @@ func TestConfigRejects(t *testing.T) {
 		{`Strategy = "guess": want one of ` + strings.Join(control.Names(), ", "), func(c *Config) { c.Strategy = "guess" }},
 		{"Hosts[0].Match = : want a host", func(c *Config) { c.Hosts = []HostRule{{}} }},
 		{"Hosts[0].Match = a*.test", func(c *Config) { c.Hosts = []HostRule{{Match: "a*.test"}} }},
+		{"Hosts[0].Match = *:80", func(c *Config) { c.Hosts = []HostRule{{Match: "*:80"}} }},
 		{"Hosts[1].MaxRPS = -1", func(c *Config) { c.Hosts = []HostRule{{Match: "*"}, {Match: host, MaxRPS: -1}} }},
 		{"Hosts[0].MinRPS = 2", func(c *Config) { c.Hosts = []HostRule{{Match: host, MinRPS: 2, MaxRPS: 1}} }},
 		{"Hosts[0].InitialRPS = 2", func(c *Config) { c.Hosts = []HostRule{{Match: host, InitialRPS: 2, MaxRPS: 1}} }},
