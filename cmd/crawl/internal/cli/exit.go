@@ -247,8 +247,8 @@ func absent(err error) string {
 	return "\n'ls " + ShellWord(dir) + "' lists what is there"
 }
 
-// Complain prints an error for a person: one line per problem, one for what can be done about it and, if the command line or the settings are wrong, where
-// to look: at the help of the command of that name, "" for the program itself.
+// Complain prints an error for a person: one line per problem, one for what can be done about it and, if the command
+// line or the settings are wrong, where to look: at the help of the command of that name, "" for the program itself.
 func Complain(w io.Writer, err error, command string) {
 	text := strings.TrimRight(Message(err), "\n") + absent(err) + "\n" + AdviceOf(err)
 	for line := range strings.SplitSeq(strings.TrimRight(text, "\n"), "\n") {

@@ -82,10 +82,7 @@ func (s *skippedFile) fail(err error) {
 
 // close closes the file. A nil file it leaves alone.
 func (s *skippedFile) close() {
-	if s == nil || s.name == "" {
-		return
-	}
-	if s.file != nil {
+	if s != nil && s.file != nil {
 		s.fail(s.file.Close())
 		s.file = nil
 	}

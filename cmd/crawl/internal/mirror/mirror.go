@@ -289,7 +289,12 @@ func (m *Mirror) fail(err error) {
 	}
 }
 
-func (m *Mirror) failure() error { return *cmp.Or(m.failed.Load(), new(error)) }
+func (m *Mirror) failure() error {
+	if failed := m.failed.Load(); failed != nil {
+		return *failed
+	}
+	return nil
+}
 
 // kept is the [record.Sink] of the crawl: a URL is done when the journal has it. After a failure no URL is, so that the
 // next run requests it again.
