@@ -129,7 +129,7 @@ func (c *Client) send(x *exchange, req *Request, to target) (*http.Response, err
 	}
 	if req.Permit != nil {
 		x.passed.req = req // so that a failure counts as not sent until there is a permit
-		if err := req.permit(x.context()); err != nil {
+		if err := req.permit(x.ctx); err != nil {
 			return nil, err
 		}
 		x.passed.sends++

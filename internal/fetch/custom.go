@@ -26,7 +26,7 @@ var errNothing = errors.New("the transport returned neither a response nor an er
 // transport reports nothing, the request counts as sent.
 func (f foreign) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
 	u := *to.url
-	req := x.newRequest(x.sent(), &u, h)
+	req := x.newRequest(x.traced(), &u, h)
 	req.Header = req.Header.Clone() // the transport may change it
 	rec := x.record()
 	if err := rec.asks(x, to, req.Header); err != nil {
@@ -44,7 +44,7 @@ func (f foreign) roundTrip(x *exchange, to target, h http.Header) (*http.Respons
 		return nil, err
 	}
 	if !x.answered() {
-		x.FirstByte()
+		x.firstByte()
 	}
 	tidy(hres)
 	rec.hear(hres)

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,19 +15,15 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// exchange is the state of one Fetch. Exchanges are pooled, for their hooks and timer. FirstByte may run late, after a
+// exchange is the state of one Fetch. Exchanges are pooled, for their hooks and timer. firstByte may run late, after a
 // cancellation, so it touches only an atomic, and an exchange that did not end well is not pooled.
 type exchange struct {
-	c     *Client
-	trace httptrace.ClientTrace // for net/http's transport
-	leg   leg                   // for our own transport, unless policies may send again
-	timer *time.Timer           // the watchdog
-	cause atomic.Pointer[timeoutError]
-
-	mu     sync.Mutex      // guards what follows
-	ctx    context.Context // the caller's context, also ended by the watchdog; nil until it is needed
+	c      *Client
+	trace  httptrace.ClientTrace // what transports report
+	timer  *time.Timer           // the watchdog
+	cause  atomic.Pointer[timeoutError]
+	ctx    context.Context // the caller's context, also ended by the watchdog
 	cancel context.CancelCauseFunc
-	over   *timeoutError // why the watchdog has fired
 
 	asked asked
 
@@ -75,13 +70,13 @@ func (c *Client) begin(ctx context.Context) *exchange {
 	x, _ := c.exchanges.Get().(*exchange)
 	if x == nil {
 		x = &exchange{c: c}
-		x.trace = httptrace.ClientTrace{GotConn: x.gotConn, GotFirstResponseByte: x.FirstByte}
-		x.leg.x = x
+		x.trace = httptrace.ClientTrace{GotConn: x.gotConn, GotFirstResponseByte: x.firstByte}
 	}
 	x.start = now()
 	x.whole, x.passed = false, passage{}
 	x.connected, x.tries, x.replayed = false, 0, nil // a policy may refuse before attempt resets them
 	x.caller, x.via = ctx, nil
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	x.asked.capture, x.recorder = 0, nil
 	x.asked.program = program{limit: c.cfg.Timeout, tooLong: c.tooLong}
 	x.cause.Store(c.tooLong)
@@ -96,49 +91,29 @@ func (c *Client) begin(ctx context.Context) *exchange {
 // end releases what the exchange holds, and pools it if no hook or timer can call it any more.
 func (x *exchange) end() {
 	asleep := x.timer.Stop()
-	if x.cancel != nil {
-		x.cancel(nil)
-	}
+	x.cancel(nil)
 	// With an Again the policies may still use the exchange, so it is not pooled.
-	if x.whole && asleep && !x.leg.late && (x.passed.req == nil || x.passed.req.Again == nil) {
+	if x.whole && asleep && (x.passed.req == nil || x.passed.req.Again == nil) {
 		x.caller, x.via, x.ctx, x.cancel, x.conn, x.recorder = nil, nil, nil, nil, nil, nil
 		x.asked.program = program{}
 		x.c.exchanges.Put(x)
 	}
 }
 
-// context returns the caller's context with the watchdog and the trace hooks. It is made at the first call.
-func (x *exchange) context() context.Context {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.ctx == nil {
-		var ctx context.Context
-		ctx, x.cancel = context.WithCancelCause(x.caller)
-		x.ctx = httptrace.WithClientTrace(ctx, &x.trace)
-		if x.over != nil {
-			x.cancel(x.over)
-		}
-	}
-	return x.ctx
-}
-
-func (x *exchange) timeUp() {
-	x.mu.Lock()
-	x.over = x.cause.Load()
-	cancel := x.cancel
-	x.mu.Unlock()
-	if cancel != nil {
-		cancel(x.over)
-	}
-	x.leg.cut(x.over)
-}
+func (x *exchange) timeUp() { x.cancel(x.cause.Load()) }
 
 // sent returns the context in which requests are sent: that of the policies, if there are any.
 func (x *exchange) sent() context.Context {
 	if x.via != nil {
 		return x.via
 	}
-	return x.context()
+	return x.ctx
+}
+
+// traced returns the same context for net/http's transport, which calls the hooks in it and may add others to them.
+func (x *exchange) traced() context.Context {
+	trace := x.trace
+	return httptrace.WithClientTrace(x.sent(), &trace)
 }
 
 // ended returns why the request must end, or nil.
@@ -146,10 +121,8 @@ func (x *exchange) ended() error {
 	if gone := x.caller.Err(); gone != nil {
 		return gone
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.over != nil {
-		return x.over
+	if over, ok := errors.AsType[*timeoutError](context.Cause(x.ctx)); ok {
+		return over
 	}
 	return nil
 }
@@ -202,7 +175,6 @@ func (x *exchange) gotConn(info httptrace.GotConnInfo) {
 // keepBack ends a request before net/http writes it to another connection. HTTP/2 checks the context before it writes.
 // For HTTP/1.1 the connection is closed, which is only for this request.
 func (x *exchange) keepBack(c net.Conn) {
-	x.context() // makes sure that cancel is set
 	x.replayed = replayError{}
 	x.cancel(replayError{})
 	if over, ok := c.(*tls.Conn); ok && over.ConnectionState().NegotiatedProtocol == "h2" {
@@ -213,7 +185,7 @@ func (x *exchange) keepBack(c net.Conn) {
 	}
 }
 
-func (x *exchange) FirstByte() { x.first.Store(max(1, int64(since(x.start)))) }
+func (x *exchange) firstByte() { x.first.Store(max(1, int64(since(x.start)))) }
 
 func (x *exchange) answered() bool { return x.first.Load() > 0 }
 

@@ -41,7 +41,7 @@ type exchangeKey struct{}
 // through sends the request through rt. The policies see an ordinary request; the transport builds its own form of it.
 func (x *exchange) through(rt http.RoundTripper, req *Request, to target, h http.Header) (*http.Response, error) {
 	x.passed.req = req
-	ctx := context.WithValue(x.context(), exchangeKey{}, x)
+	ctx := context.WithValue(x.ctx, exchangeKey{}, x)
 	return rt.RoundTrip(x.newRequest(ctx, to.url, h))
 }
 

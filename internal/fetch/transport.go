@@ -1,14 +1,10 @@
 package fetch
 
 import (
-	"context"
 	"maps"
-	"net"
 	"net/http"
-	"net/http/httptrace"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/treadlight/crawl/internal/fetch/http1"
@@ -59,79 +55,7 @@ func (o own) roundTrip(x *exchange, to target, h http.Header) (*http.Response, e
 			req.Fields = append(slices.Clip(req.Fields), proxyAuthorization+": "+auth+"\r\n"...)
 		}
 	}
-	l := &x.leg
-	if l.ctx = x.caller; x.via != nil {
-		l = &leg{x: x, ctx: x.via} // the leg of an earlier response may still be in use
-	}
-	if err := l.watch(); err != nil {
-		return nil, err
-	}
-	return o.Do(&req, l)
-}
-
-// leg is the use of one connection by a request. It closes the connection when the request must end.
-type leg struct {
-	x      *exchange
-	ctx    context.Context // of the caller, or of the policies
-	unhook func() bool     // stops the hook on ctx; nil if ctx cannot end
-	late   bool            // the hook on ctx may still run
-
-	mu   sync.Mutex // guards what follows
-	conn *conn      // set while the leg may close it
-	why  error      // why conn was closed, or is to be closed when it is set
-}
-
-var _ http1.Watch = (*leg)(nil)
-
-// watch makes the end of ctx end the leg. It fails if ctx has ended already.
-func (l *leg) watch() error {
-	if l.ctx.Err() != nil {
-		return context.Cause(l.ctx)
-	}
-	if l.ctx.Done() != nil {
-		ctx := l.ctx
-		l.unhook = context.AfterFunc(ctx, func() { l.cut(context.Cause(ctx)) })
-	}
-	return nil
-}
-
-func (l *leg) cut(why error) {
-	l.mu.Lock()
-	if l.why == nil {
-		l.why = why
-	}
-	c := l.conn
-	l.mu.Unlock()
-	if c != nil {
-		_ = c.Close() // below TLS, whose close would send an alert and wait
-	}
-}
-
-func (l *leg) Context() context.Context { return l.x.sent() }
-
-func (l *leg) Connected(c net.Conn, reused bool) {
-	l.x.gotConn(httptrace.GotConnInfo{Conn: c, Reused: reused})
-	l.mu.Lock()
-	l.conn = l.x.conn
-	why := l.why
-	l.mu.Unlock()
-	if why != nil { // the end came before there was a connection
-		l.cut(why)
-	}
-}
-
-func (l *leg) FirstByte() { l.x.FirstByte() }
-
-func (l *leg) Release() error {
-	if l.unhook != nil && !l.unhook() {
-		l.late = true
-		l.cut(context.Cause(l.ctx)) // unless the hook has done that already
-	}
-	l.unhook = nil
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.conn = nil
-	return l.why
+	return o.Do(x.sent(), &req, &x.trace)
 }
 
 // pingAfter and pingTimeout bound the time to detect dead HTTP/2 connections, which TCP detects later.
@@ -161,7 +85,7 @@ func newStandard(cfg Config, d *dialer) *http.Transport {
 
 // roundTrip makes one attempt. A proxy for plain HTTP gets the whole URL unchanged.
 func (s standard) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
-	req := x.newRequest(x.sent(), to.url, h)
+	req := x.newRequest(x.traced(), to.url, h)
 	rec := x.record()
 	if err := rec.asks(x, to, req.Header); err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func ours(said string, step int) answer {
 		MaxHeaderBytes: bound, MaxPerHost: 1, MaxIdle: 1, IdleTimeout: time.Minute,
 	})
 	defer tr.CloseIdleConnections()
-	resp, err := tr.Do(&Request{Host: "a.test", Target: "/"}, wait(context.Background()))
+	resp, err := wait(context.Background()).do(tr, &Request{Host: "a.test", Target: "/"})
 	return answered(resp, err)
 }
 

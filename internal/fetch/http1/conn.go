@@ -2,6 +2,7 @@ package http1
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -15,13 +16,14 @@ import (
 type conn struct {
 	net.Conn
 	key    hostKey
-	socket *socket       // the socket below; nil if there is none
-	out    []byte        // buffer for the request; kept to be reused
-	watch  Watch         // set while the connection is in use
-	in     *bufio.Reader // set while the connection is in use
-	left   int64         // bytes that may still be read
-	record *Recording    // set while the connection is in use and recorded
-	idle   clock.Instant // when it was kept
+	socket *socket         // the socket below; nil if there is none
+	out    []byte          // buffer for the request; kept to be reused
+	in     *bufio.Reader   // set while the connection is in use
+	ctx    context.Context // of the request; set while the connection is in use
+	unhook func() bool     // keeps the end of ctx from closing the connection; set while it is in use
+	left   int64           // bytes that may still be read
+	record *Recording      // set while the connection is in use and recorded
+	idle   clock.Instant   // when it was kept
 }
 
 func newConn(c net.Conn, key hostKey) *conn {

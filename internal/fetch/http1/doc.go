@@ -2,14 +2,14 @@
 //
 // net/http gives every connection two goroutines, so that it can write and read at the same time, replay requests and
 // upgrade. The request of a crawler is written in one piece, and then only the response is to be read. So the caller of
-// [Transport.Do] does both here, and its [Watch] saves a context per request. Responses are parsed by
-// [http.ReadResponse], or with the same result by a faster parser for plain ones.
+// [Transport.Do] does both here. Responses are parsed by [http.ReadResponse], or with the same result by a faster parser
+// for plain ones.
 //
 // A connection serves one request at a time. It is kept when the response was read to its end and both sides allow
 // that. A kept connection is not used again if the server has closed it meanwhile or has written to it without a
-// request, or if a Watch may have closed it.
+// request, or if the end of a request's context may have closed it.
 //
 // A request is written once. If that fails, or no response arrives, Do returns the error and the caller decides.
 //
-// The package has no proxies, no HTTP/2, no streamed request bodies and no time limits (a Watch has them).
+// The package has no proxies, no HTTP/2, no streamed request bodies and no time limits (the context of a request has them).
 package http1

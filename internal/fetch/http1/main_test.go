@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"sync"
 	"testing"
 	"time"
@@ -22,35 +23,19 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// waiter is the context of a request, and notes whether its connection was reused.
 type waiter struct {
 	ctx    context.Context
 	reused bool
-
-	mu   sync.Mutex // guards what follows
-	conn net.Conn
-	stop func() bool
 }
 
 func wait(ctx context.Context) *waiter { return &waiter{ctx: ctx} }
 
-func (w *waiter) Context() context.Context { return w.ctx }
-func (w *waiter) FirstByte()               {}
-
-func (w *waiter) Connected(c net.Conn, reused bool) {
-	w.reused = reused
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.conn = c
-	w.stop = context.AfterFunc(w.ctx, func() { _ = underlying(c).Close() })
-}
-
-func (w *waiter) Release() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stop != nil && !w.stop() {
-		return context.Cause(w.ctx)
-	}
-	return nil
+func (w *waiter) do(tr *Transport, r *Request) (*http.Response, error) {
+	return tr.Do(w.ctx, r, &httptrace.ClientTrace{
+		GotConn:              func(info httptrace.GotConnInfo) { w.reused = info.Reused },
+		GotFirstResponseByte: func() {},
+	})
 }
 
 // site is hosts in memory. Each connection is served by serve, which gets the server's end
@@ -148,8 +133,8 @@ func say(c net.Conn, text string) bool {
 
 const page = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npage"
 
-func get(tr *Transport, w Watch, host, path string) (string, error) {
-	resp, err := tr.Do(&Request{Host: host, Target: path}, w)
+func get(tr *Transport, w *waiter, host, path string) (string, error) {
+	resp, err := w.do(tr, &Request{Host: host, Target: path})
 	if err != nil {
 		return "", err
 	}

@@ -46,7 +46,7 @@ func (p *pool) init(cfg *Config) {
 
 // take returns a kept connection, or nil if the caller may make a new one. It waits for either, in order of arrival.
 // The caller must call put or drop later.
-func (p *pool) take(key hostKey, w Watch) (*conn, error) {
+func (p *pool) take(ctx context.Context, key hostKey) (*conn, error) {
 	p.mu.Lock()
 	h := p.hosts[key]
 	if h == nil {
@@ -67,7 +67,6 @@ func (p *pool) take(key hostKey, w Watch) (*conn, error) {
 	turn := make(chan *conn, 1)
 	h.waiters = append(h.waiters, turn)
 	p.mu.Unlock()
-	ctx := w.Context()
 	select {
 	case c := <-turn:
 		return c, nil

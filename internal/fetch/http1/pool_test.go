@@ -218,14 +218,14 @@ func TestATurnThatComesTooLate(t *testing.T) {
 			return turn
 		}
 
-		c, err := p.take(key, wait(t.Context()))
+		c, err := p.take(t.Context(), key)
 		require.NoError(t, err)
 		turn := late()
 		p.put(c)
 		p.leave(key, h, turn)
 		require.Len(t, h.idle, 1, "the connection is lost")
 
-		c, err = p.take(key, wait(t.Context()))
+		c, err = p.take(t.Context(), key)
 		require.NoError(t, err)
 		turn = late()
 		c.discard()
@@ -237,9 +237,9 @@ func TestATurnThatComesTooLate(t *testing.T) {
 
 var errEnough = errors.New("enough")
 
-// TestTheWatchEndsEveryPhase lets the wait end after a second, whatever is waited for: at
+// TestTheContextEndsEveryPhase lets the context end after a second, whatever is waited for: at
 // once, with its cause, and with nothing left of the connection.
-func TestTheWatchEndsEveryPhase(t *testing.T) {
+func TestTheContextEndsEveryPhase(t *testing.T) {
 	never := func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }
 	for name, serve := range map[string]func(net.Conn, int){
 		"write": func(c net.Conn, _ int) { // takes three bytes
@@ -287,7 +287,7 @@ func TestTheWatchEndsEveryPhase(t *testing.T) {
 	}
 }
 
-func TestTheWatchEndsTheDial(t *testing.T) {
+func TestTheContextEndsTheDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(site)
 		tr := s.transport(t, func(c *Config) {
@@ -339,7 +339,7 @@ func TestABodyIsClosedEarly(t *testing.T) {
 			return say(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 100000))
 		})}
 		tr := s.transport(t, nil)
-		resp, err := tr.Do(&Request{Host: "a", Target: "/"}, wait(t.Context()))
+		resp, err := wait(t.Context()).do(tr, &Request{Host: "a", Target: "/"})
 		require.NoError(t, err)
 		n, err := resp.Body.Read(make([]byte, 10))
 		require.NoError(t, err)
@@ -370,7 +370,7 @@ func TestTLSDoesNotWaitToSayGoodbye(t *testing.T) {
 		for name, early := range map[string]bool{"closed": true, "ended": false} {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errEnough)
 			begin := time.Now()
-			resp, err := tr.Do(&Request{TLS: true, Host: "a", Target: "/"}, wait(ctx))
+			resp, err := wait(ctx).do(tr, &Request{TLS: true, Host: "a", Target: "/"})
 			require.NoError(t, err)
 			if !early {
 				_, err = io.ReadAll(resp.Body)

@@ -53,7 +53,7 @@ func TestBadRequests(t *testing.T) {
 		{Request{Host: "a.test", Target: "/\x7f"}, errTarget},
 		{Request{Host: "a.test", Target: "/é"}, errTarget},
 	} {
-		_, err := tr.Do(&tc.req, wait(t.Context()))
+		_, err := wait(t.Context()).do(tr, &tc.req)
 		require.ErrorIs(t, err, tc.want, "%+v", tc.req)
 	}
 }
@@ -80,7 +80,7 @@ func recorded(t *testing.T, said string, step int, limit int64, read func(io.Rea
 	})
 	defer tr.CloseIdleConnections()
 	rec := &Recording{Max: limit}
-	resp, err := tr.Do(&Request{Host: "a.test", Target: "/x", Recording: rec}, wait(t.Context()))
+	resp, err := wait(t.Context()).do(tr, &Request{Host: "a.test", Target: "/x", Recording: rec})
 	require.NoError(t, err)
 	read(resp.Body)
 	require.NoError(t, resp.Body.Close())

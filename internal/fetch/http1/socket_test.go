@@ -88,7 +88,7 @@ func eventually(t *testing.T, what func() bool) {
 func ask(t *testing.T, tr *Transport, secure bool, addr string) (reused bool) {
 	t.Helper()
 	w := wait(t.Context())
-	resp, err := tr.Do(&Request{TLS: secure, Host: addr, Target: "/"}, w)
+	resp, err := w.do(tr, &Request{TLS: secure, Host: addr, Target: "/"})
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	b := make([]byte, 8)

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"sync"
 	"time"
@@ -22,21 +23,6 @@ type Config struct {
 	MaxPerHost     int           // bounds the connections to one host, kept ones included; more requests wait
 	MaxIdle        int           // bounds the connections kept for all hosts together
 	IdleTimeout    time.Duration // how long a connection is kept without use
-}
-
-// Watch observes and can end a request. The goroutine that runs the request calls Connected and FirstByte at most once,
-// in this order, and Release once, at the end.
-type Watch interface {
-	// Context returns the context that ends the wait for a connection. It is called only if there is such a wait.
-	Context() context.Context
-	// Connected gets the connection of the request, and whether it was reused. Until Release the Watch may close c from
-	// any goroutine, to end a read or a write.
-	Connected(c net.Conn, reused bool)
-	// FirstByte is called when the response begins.
-	FirstByte()
-	// Release ends the use of the connection by the Watch. It returns nil, or why the Watch has closed the connection,
-	// which becomes the error of the request.
-	Release() error
 }
 
 // Transport sends requests and keeps connections. It is safe for concurrent use.
@@ -65,23 +51,26 @@ var errNoAnswer = fmt.Errorf("http1: the server closed the connection without an
 const readSize = 32 << 10
 
 // Do sends a request and returns when the header of the response has arrived. The body must be read or closed. The
-// response's Request has its method only.
-func (t *Transport) Do(r *Request, w Watch) (*http.Response, error) {
-	c, reused, err := t.connect(r, w)
+// response's Request has its method only. Until the end of the body, the end of ctx ends the request: its cause becomes
+// the error. Of trace, GotConn and GotFirstResponseByte are required and called, in this goroutine; others are not.
+func (t *Transport) Do(ctx context.Context, r *Request, trace *httptrace.ClientTrace) (*http.Response, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	c, reused, err := t.connect(ctx, r)
 	if err != nil {
-		_ = w.Release() // the error of the dialer says more
 		return nil, err
 	}
-	c.watch = w
-	w.Connected(c.Conn, reused)
-	resp, err := t.exchange(c, r)
+	trace.GotConn(httptrace.GotConnInfo{Conn: c.Conn, Reused: reused})
+	c.ctx, c.unhook = ctx, context.AfterFunc(ctx, func() { _ = underlying(c.Conn).Close() })
+	resp, err := t.exchange(c, r, trace)
 	if err != nil {
 		return nil, t.finish(c, false, err)
 	}
 	return resp, nil
 }
 
-func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
+func (t *Transport) exchange(c *conn, r *Request, trace *httptrace.ClientTrace) (*http.Response, error) {
 	if err := c.send(r); err != nil {
 		return nil, err
 	}
@@ -97,7 +86,7 @@ func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	c.watch.FirstByte()
+	trace.GotFirstResponseByte()
 	req := &t.get
 	if r.Method != "" {
 		req = &http.Request{Method: r.Method}
@@ -115,7 +104,7 @@ func (t *Transport) exchange(c *conn, r *Request) (*http.Response, error) {
 	}
 	if resp.Body == http.NoBody {
 		c.whole(true)
-		// The response is complete, so whatever has ended the watch meanwhile does not matter.
+		// The response is complete, so whether its context has ended meanwhile does not matter.
 		_ = t.finish(c, reusable(resp, c), nil)
 		return resp, nil
 	}
@@ -176,12 +165,12 @@ func reusable(resp *http.Response, c *conn) bool {
 
 // connect returns a kept connection if it is alive, or a new one. If the latest kept connection is dead, the others are
 // not tried.
-func (t *Transport) connect(r *Request, w Watch) (c *conn, reused bool, err error) {
+func (t *Transport) connect(ctx context.Context, r *Request) (c *conn, reused bool, err error) {
 	if err := r.check(); err != nil {
 		return nil, false, err
 	}
 	key := hostKey{r.TLS, r.Host}
-	c, err = t.pool.take(key, w)
+	c, err = t.pool.take(ctx, key)
 	if err != nil {
 		return nil, false, err
 	}
@@ -195,7 +184,7 @@ func (t *Transport) connect(r *Request, w Watch) (c *conn, reused bool, err erro
 	if r.TLS {
 		dial = t.cfg.DialTLS
 	}
-	raw, err := dial(w.Context(), "tcp", r.address())
+	raw, err := dial(ctx, "tcp", r.address())
 	if err != nil {
 		t.pool.drop(key)
 		return nil, false, err
@@ -203,15 +192,15 @@ func (t *Transport) connect(r *Request, w Watch) (c *conn, reused bool, err erro
 	return newConn(raw, key), false, nil
 }
 
-// finish ends the use of a connection, and keeps or closes it. It returns err, or what ended the watch.
+// finish ends the use of a connection, and keeps or closes it. It returns err, or why the context of the request ended.
 func (t *Transport) finish(c *conn, keep bool, err error) error {
-	if cause := c.watch.Release(); cause != nil {
+	if !c.unhook() {
 		keep = false
 		if err != nil && !errors.Is(err, io.EOF) {
-			err = cause
+			err = context.Cause(c.ctx)
 		}
 	}
-	c.watch = nil
+	c.ctx, c.unhook = nil, nil
 	if c.in != nil {
 		if c.record != nil {
 			c.record.end(c.in)
