@@ -181,8 +181,9 @@ func (x *exchange) keepBack(c net.Conn) {
 		return
 	}
 	if in := inner(c); in != nil {
-		_ = in.Close() // nothing was written to it
+		c = in
 	}
+	_ = c.Close() // nothing was written to it
 }
 
 func (x *exchange) firstByte() { x.first.Store(max(1, int64(since(x.start)))) }
