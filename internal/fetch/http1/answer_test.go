@@ -1,7 +1,6 @@
 package http1
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -305,29 +304,6 @@ func (l *looped) Read(b []byte) (int, error) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return l.tape.Read(b)
-}
-
-// TestPlainAnswers: the short way is taken by what common servers send, and otherwise nothing has been read.
-func TestPlainAnswers(t *testing.T) {
-	req := &http.Request{Method: http.MethodGet}
-	plain := func(said string, req *http.Request) bool {
-		in := bufio.NewReader(strings.NewReader(said))
-		_, _ = in.Peek(1)
-		resp := readPlain(in, req)
-		if resp == nil {
-			require.Equal(t, len(said), in.Buffered(), said)
-		}
-		return resp != nil
-	}
-	nginx := "HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Sat, 21 Nov 2026 02:12:42 GMT\r\nContent-Type: text/html\r\n" +
-		"Content-Length: 4\r\nLast-Modified: Mon, 01 Jan 2024 00:00:00 GMT\r\nConnection: keep-alive\r\nETag: \"65920080-4\"\r\nAccept-Ranges: bytes\r\n\r\npage"
-	require.True(t, plain(nginx, req))
-	require.True(t, plain("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", req))
-	require.False(t, plain(nginx[:100], req), "not all has come")
-	for _, name := range []string{"204", "304 with a body", "chunks", "said to close", "1.0", "hints before", "until the end", "two lengths", "folded field", "bare line feeds", "pragma", "101", "nothing"} {
-		require.NotEmpty(t, answers[name].said+name)
-		require.False(t, plain(answers[name].said, req), name)
-	}
 }
 
 // FuzzAnswer: whatever a server says, it means to us what it means to net/http.

@@ -2,8 +2,7 @@
 //
 // net/http gives every connection two goroutines, so that it can write and read at the same time, replay requests and
 // upgrade. The request of a crawler is written in one piece, and then only the response is to be read. So the caller of
-// [Transport.Do] does both here. Responses are parsed by [http.ReadResponse], or with the same result by a faster parser
-// for plain ones.
+// [Transport.Do] does both here. Responses are parsed by [http.ReadResponse].
 //
 // A connection serves one request at a time. It is kept when the response was read to its end and both sides allow
 // that. A kept connection is not used again if the server has closed it meanwhile or has written to it without a

@@ -117,11 +117,6 @@ func (t *Transport) exchange(c *conn, r *Request, trace *httptrace.ClientTrace) 
 func (t *Transport) readFinal(c *conn, req *http.Request) (*http.Response, error) {
 	in := c.in
 	for {
-		if req.Method != http.MethodHead {
-			if resp := readPlain(in, req); resp != nil {
-				return resp, nil
-			}
-		}
 		old := chunkedOld(in)
 		resp, err := http.ReadResponse(in, req)
 		if err == nil && resp.Body != http.NoBody {
