@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"net/textproto"
+	"strconv"
 	"strings"
 )
 
@@ -89,24 +90,9 @@ func (c *chunks) begin() error {
 func chunkSize(line []byte) (n int64, ok bool) {
 	digits, _, _ := bytes.Cut(line, []byte(";"))
 	digits = bytes.TrimRight(digits, " \t")
-	if len(digits) == 0 || len(digits) > 16 {
-		return 0, false
-	}
-	for _, c := range digits {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c|0x20 && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return 0, false
-		}
-		n = n<<4 | int64(c)
-	}
-	if n < 0 { // net/http accepts the highest bit; no body is that long
-		n = math.MaxInt64
-	}
-	return n, true
+	size, err := strconv.ParseUint(string(digits), 16, 64)
+	// net/http accepts the highest bit, which no body needs, and no more than 16 digits.
+	return int64(min(size, math.MaxInt64)), err == nil && len(digits) <= 16
 }
 
 // Unexpected replaces io.EOF, as the end of what should go on, by io.ErrUnexpectedEOF.

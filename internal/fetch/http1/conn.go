@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/treadlight/crawl/internal/clock"
 )
 
 type conn struct {
@@ -23,7 +21,7 @@ type conn struct {
 	unhook func() bool     // keeps the end of ctx from closing the connection; set while it is in use
 	left   int64           // bytes that may still be read
 	record *Recording      // set while the connection is in use and recorded
-	idle   clock.Instant   // when it was kept
+	idle   time.Time       // when it was kept
 }
 
 func newConn(c net.Conn, key hostKey) *conn {

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/treadlight/crawl/internal/clock"
 )
 
@@ -18,9 +20,7 @@ type hostKey struct {
 
 // pool has the kept connections, and counts all connections of each host.
 type pool struct {
-	cfg   *Config
-	clk   clock.Clock // the system clock, like the timer of the reaper
-	epoch time.Time
+	cfg *Config
 
 	mu     sync.Mutex // guards what follows
 	hosts  map[hostKey]*hostConns
@@ -29,18 +29,16 @@ type pool struct {
 	closed bool
 }
 
-// hostConns is the state of one host. While requests wait, all connections are in use, and a returned one goes to the
-// first of them.
+// hostConns is the state of one host. Kept connections have no places: a request that gets a place takes one of them, and
+// makes a new one only if there is none, so that there are never more connections than places.
 type hostConns struct {
-	idle    []*list.Element // kept connections, the one kept longest first
-	open    int             // connections that are kept, in use or being made
-	waiters []chan *conn    // requests that wait for a connection, in order of arrival
+	places *semaphore.Weighted // one for each connection in use or being made; given in order of arrival
+	users  int                 // requests that have a place or wait for one
+	idle   []*list.Element     // kept connections, the one kept longest first
 }
 
 func (p *pool) init(cfg *Config) {
 	p.cfg, p.hosts = cfg, make(map[hostKey]*hostConns)
-	p.clk = clock.System()
-	p.epoch = p.clk.Now()
 	p.idle.Init()
 }
 
@@ -50,79 +48,43 @@ func (p *pool) take(ctx context.Context, key hostKey) (*conn, error) {
 	p.mu.Lock()
 	h := p.hosts[key]
 	if h == nil {
-		h = new(hostConns)
+		h = &hostConns{places: semaphore.NewWeighted(int64(p.cfg.MaxPerHost))}
 		p.hosts[key] = h
 	}
-	if n := len(h.idle); n > 0 {
-		// The connection used last is the most likely to be alive.
-		c := p.unkeep(h, n-1)
-		p.mu.Unlock()
-		return c, nil
-	}
-	if h.open < p.cfg.MaxPerHost {
-		h.open++
-		p.mu.Unlock()
-		return nil, nil //nolint:nilnil // a permission to connect, and no connection yet
-	}
-	turn := make(chan *conn, 1)
-	h.waiters = append(h.waiters, turn)
+	h.users++
 	p.mu.Unlock()
-	select {
-	case c := <-turn:
-		return c, nil
-	case <-ctx.Done():
-	}
-	p.leave(key, h, turn)
-	return nil, context.Cause(ctx)
-}
-
-// leave ends the wait of a request. If its turn came at the same moment, it passes it on.
-func (p *pool) leave(key hostKey, h *hostConns, turn chan *conn) {
+	waited := h.places.Acquire(ctx, 1)
 	p.mu.Lock()
-	i := slices.Index(h.waiters, turn)
-	if i >= 0 {
-		h.waiters = slices.Delete(h.waiters, i, i+1)
+	defer p.mu.Unlock()
+	if waited != nil {
+		p.leave(key, h)
+		return nil, context.Cause(ctx)
 	}
-	p.mu.Unlock()
-	if i >= 0 {
-		return
+	if n := len(h.idle); n > 0 {
+		return p.unkeep(h, n-1), nil // the connection used last is the most likely to be alive
 	}
-	if c := <-turn; c != nil {
-		p.put(c)
-	} else {
-		p.drop(key)
-	}
+	return nil, nil //nolint:nilnil // a permission to connect, and no connection yet
 }
 
-func (p *pool) now() clock.Instant { return clock.Instant(p.clk.Since(p.epoch)) }
-
+// put keeps a connection, unless the pool was closed while it was in use, and ends its use.
 func (p *pool) put(c *conn) {
 	p.mu.Lock()
-	h := p.hosts[c.key]
-	if len(h.waiters) > 0 {
-		h.waiters[0] <- c // never blocks: the channel has room for one turn
-		h.waiters = slices.Delete(h.waiters, 0, 1)
-		p.mu.Unlock()
-		return
+	h, over := p.hosts[c.key], c
+	if !p.closed {
+		c.idle, over = clock.System().Now(), nil
+		h.idle = append(h.idle, p.idle.PushBack(c))
+		if p.idle.Len() > p.cfg.MaxIdle {
+			over = p.evict()
+		}
+		if p.reaper == nil {
+			p.reaper = time.AfterFunc(p.cfg.IdleTimeout, p.reap) //nolint:forbidigo // nothing waits for it
+		}
 	}
-	if p.closed { // it was in use when the pool was closed
-		p.forget(c.key, h)
-		p.mu.Unlock()
-		_ = c.Close()
-		return
-	}
-	c.idle = p.now()
-	h.idle = append(h.idle, p.idle.PushBack(c))
-	var oldest *conn
-	if p.idle.Len() > p.cfg.MaxIdle {
-		oldest = p.evict()
-	}
-	if p.reaper == nil {
-		p.reaper = time.AfterFunc(p.cfg.IdleTimeout, p.reap) //nolint:forbidigo // nothing waits for it
-	}
+	h.places.Release(1)
+	p.leave(c.key, h)
 	p.mu.Unlock()
-	if oldest != nil {
-		_ = oldest.Close()
+	if over != nil {
+		_ = over.Close()
 	}
 }
 
@@ -131,16 +93,18 @@ func (p *pool) drop(key hostKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.hosts[key]
-	if len(h.waiters) > 0 {
-		h.waiters[0] <- nil // never blocks: the channel has room for one turn
-		h.waiters = slices.Delete(h.waiters, 0, 1)
-		return
-	}
+	h.places.Release(1)
+	p.leave(key, h)
+}
+
+// leave ends what a request has to do with a host.
+func (p *pool) leave(key hostKey, h *hostConns) {
+	h.users--
 	p.forget(key, h)
 }
 
 func (p *pool) forget(key hostKey, h *hostConns) {
-	if h.open--; h.open == 0 && len(h.waiters) == 0 {
+	if h.users == 0 && len(h.idle) == 0 {
 		delete(p.hosts, key)
 	}
 }
@@ -166,7 +130,7 @@ func (p *pool) reap() {
 	var done []*conn
 	p.reaper = nil
 	for e := p.idle.Front(); e != nil; e = p.idle.Front() {
-		if left := p.cfg.IdleTimeout - p.now().Sub(e.Value.(*conn).idle); left > 0 {
+		if left := p.cfg.IdleTimeout - clock.System().Since(e.Value.(*conn).idle); left > 0 {
 			p.reaper = time.AfterFunc(left, p.reap) //nolint:forbidigo // see put
 			break
 		}

@@ -108,8 +108,9 @@ func TestTurnAndEndAtOnce(t *testing.T) {
 		all.Wait()
 		require.LessOrEqual(t, s.most, 4)
 		for _, h := range tr.pool.hosts {
-			require.Empty(t, h.waiters)
-			require.Len(t, h.idle, h.open, "a place is lost")
+			require.Zero(t, h.users)
+			require.True(t, h.places.TryAcquire(2), "a place is lost")
+			h.places.Release(2)
 		}
 		body, err := get(tr, wait(t.Context()), "host0", "/")
 		require.NoError(t, err)
@@ -203,36 +204,6 @@ func TestADialThatFailsLeavesNothing(t *testing.T) {
 		require.ErrorIs(t, err, refused)
 	}
 	require.Empty(t, tr.pool.hosts)
-}
-
-// TestATurnThatComesTooLate gives a turn to somebody who is about to leave.
-func TestATurnThatComesTooLate(t *testing.T) {
-	withSite(t, requests(slow), nil, func(t *testing.T, _ *site, tr *Transport) {
-		_, err := get(tr, wait(t.Context()), "a", "/")
-		require.NoError(t, err)
-		p, key := &tr.pool, hostKey{host: "a"}
-		h := p.hosts[key]
-		late := func() chan *conn {
-			turn := make(chan *conn, 1)
-			h.waiters = append(h.waiters, turn)
-			return turn
-		}
-
-		c, err := p.take(t.Context(), key)
-		require.NoError(t, err)
-		turn := late()
-		p.put(c)
-		p.leave(key, h, turn)
-		require.Len(t, h.idle, 1, "the connection is lost")
-
-		c, err = p.take(t.Context(), key)
-		require.NoError(t, err)
-		turn = late()
-		c.discard()
-		p.drop(key)
-		p.leave(key, h, turn)
-		require.Empty(t, p.hosts, "the place is lost")
-	})
 }
 
 var errEnough = errors.New("enough")
