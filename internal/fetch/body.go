@@ -245,7 +245,7 @@ func (c *Client) decodeBody(w *wire, list []string, length int64, res *Response,
 		return c.stream(w, r, res, s)
 	}
 	unwanted := false
-	if wanted := w.x.asked.program.wanted; wanted != nil {
+	if wanted := w.x.req.Wanted; wanted != nil {
 		begin := bufio.NewReaderSize(r, wantedHead)
 		head, err := begin.Peek(wantedHead) // the error is that of fill
 		if r, unwanted = begin, err == nil && !wanted(res, head); unwanted {

@@ -35,10 +35,10 @@ type recorder struct {
 
 // record returns a new recorder for the next attempt. It returns nil if nothing is captured.
 func (x *exchange) record() *recorder {
-	if x.asked.capture == 0 {
+	if x.capture == 0 {
 		return nil
 	}
-	x.recorder = &recorder{max: x.asked.capture}
+	x.recorder = &recorder{max: x.capture}
 	return x.recorder
 }
 
@@ -64,7 +64,7 @@ func (r *recorder) asks(x *exchange, to target, h http.Header) error {
 // asksOf records a request in the form in which the host sees it, also if it is sent to a proxy.
 func (r *recorder) asksOf(x *exchange, to target, fields []byte) {
 	if r != nil {
-		req := http1.Request{Method: x.asked.method, Body: x.asked.payload, Host: to.host, Target: to.uri, Fields: fields}
+		req := http1.Request{Method: x.req.Method, Body: x.req.Payload, Host: to.host, Target: to.uri, Fields: fields}
 		r.request = req.AppendTo(nil)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"sync"
 
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -26,7 +25,6 @@ type Client struct {
 	dialer    *dialer
 	decoders  decoders
 	buffers   buffers
-	exchanges sync.Pool
 
 	tooLong *timeoutError // cause: the request took longer than Timeout
 	silent  *timeoutError // cause: no header within HeaderTimeout
@@ -86,11 +84,10 @@ func (c *Client) Fetch(ctx context.Context, req Request) (*Response, error) {
 	if err != nil {
 		return nil, newError(OpRequest, req.URL, err)
 	}
-	x := c.begin(ctx)
+	x := c.begin(ctx, &req)
 	defer x.end()
-	x.asked.method, x.asked.payload, x.asked.anonymous = req.Method, req.Payload, req.Anonymous
 	if req.Capture {
-		x.asked.capture = c.bound(&req) + wireSlack + c.cfg.MaxHeaderBytes
+		x.capture = c.bound(&req) + wireSlack + c.cfg.MaxHeaderBytes
 	}
 	hres, err := c.send(x, &req, to)
 	if err != nil {
@@ -149,7 +146,7 @@ func (c *Client) roundTrip(x *exchange, to target, h http.Header) (*http.Respons
 	if err := c.relay(&to); err != nil {
 		return nil, err
 	}
-	x.asked.program.condition = len(h["If-None-Match"])+len(h["If-Modified-Since"]) > 0
+	x.condition = len(h["If-None-Match"])+len(h["If-Modified-Since"]) > 0
 	for {
 		x.attempt()
 		hres, err := c.transport.roundTrip(x, to, h)
@@ -157,7 +154,7 @@ func (c *Client) roundTrip(x *exchange, to target, h http.Header) (*http.Respons
 			err = refused(hres, to.via)
 		}
 		if err == nil {
-			if !x.asked.anonymous {
+			if !x.req.Anonymous {
 				c.keepCookies(to, hres.Header)
 			}
 			return hres, nil
@@ -204,7 +201,7 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 	}
 	res := newResponse(req.URL, hres, now())
 	x.head(res)
-	res.Conditional = x.asked.program.condition
+	res.Conditional = x.condition
 	if x.passed.before == nil { // otherwise remember has called both already
 		if req.OnHeader != nil {
 			req.OnHeader(res)
@@ -224,13 +221,13 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 
 // readWanted reads the body, or as much of it as is wanted, into res or into a Stream.
 func (c *Client) readWanted(x *exchange, req *Request, hres *http.Response, res *Response) (Op, error) {
-	if x.asked.program.objection != nil {
+	if x.objection != nil {
 		c.unread(x, hres)
-		return OpHook, x.asked.program.objection
+		return OpHook, x.objection
 	}
 	if req.Stream != nil {
 		if s := req.Stream(res); s != nil {
-			x.asked.program.limit, x.asked.program.tooLong = cmp.Or(s.Timeout, unbounded), &timeoutError{"not done", s.Timeout}
+			x.limit, x.tooLong = cmp.Or(s.Timeout, unbounded), &timeoutError{"not done", s.Timeout}
 			return c.readBody(x, hres, res, cmp.Or(s.MaxBytes, unbounded), s)
 		}
 	}
@@ -238,7 +235,6 @@ func (c *Client) readWanted(x *exchange, req *Request, hres *http.Response, res 
 		c.unread(x, hres)
 		return OpFilter, err
 	}
-	x.asked.program.wanted = req.Wanted
 	return c.readBody(x, hres, res, c.bound(req), nil)
 }
 

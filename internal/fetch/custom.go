@@ -93,7 +93,7 @@ func (c *Client) outgoing(x *exchange, to target, h http.Header) (target, http.H
 	u := *to.url
 	req := x.newRequest(x.sent(), &u, h)
 	req.Header = req.Header.Clone()
-	if x.asked.program.request = req; c.cfg.OnRequest == nil {
+	if x.request = req; c.cfg.OnRequest == nil {
 		return to, h, nil
 	}
 	method, body := req.Method, req.Body
@@ -139,10 +139,10 @@ func (c *Client) inspect(x *exchange, hres *http.Response) {
 		return
 	}
 	shown := *hres
-	shown.Request, shown.Header, shown.Trailer, shown.Body = x.asked.program.request, hres.Header.Clone(), nil, http.NoBody
-	x.asked.program.objection = nil
+	shown.Request, shown.Header, shown.Trailer, shown.Body = x.request, hres.Header.Clone(), nil, http.NoBody
+	x.objection = nil
 	if err := c.cfg.OnResponse(&shown); err != nil {
-		x.asked.program.objection = &HookError{"OnResponse", err}
+		x.objection = &HookError{"OnResponse", err}
 	}
 }
 
@@ -189,7 +189,7 @@ func (b *streamed) Read(p []byte) (int, error) {
 	}
 	b.x.alive()
 	n, err := b.r.Read(p)
-	b.x.arm(unbounded, b.x.asked.program.tooLong)
+	b.x.arm(unbounded, b.x.tooLong)
 	if b.n += int64(n); b.s.MaxBytes > 0 && b.n > b.s.MaxBytes {
 		n, b.n, b.over, err = n-1, b.s.MaxBytes, true, errTooLarge
 	}
@@ -209,7 +209,7 @@ func (b *streamed) Read(p []byte) (int, error) {
 // stream calls the Stream to read a body.
 func (c *Client) stream(w *wire, r io.Reader, res *Response, s *Stream) (Op, error) {
 	b := &streamed{x: w.x, r: r, s: s, ended: r == nil}
-	w.x.arm(unbounded, w.x.asked.program.tooLong)
+	w.x.arm(unbounded, w.x.tooLong)
 	err := s.Read(b)
 	res.Size, res.Streamed, res.Truncated = b.n, true, !b.ended
 	switch {

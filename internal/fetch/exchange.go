@@ -15,8 +15,7 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
-// exchange is the state of one Fetch. Exchanges are pooled, for their hooks and timer. firstByte may run late, after a
-// cancellation, so it touches only an atomic, and an exchange that did not end well is not pooled.
+// exchange is the state of one Fetch. firstByte may run late, after a cancellation, so it touches only an atomic.
 type exchange struct {
 	c      *Client
 	trace  httptrace.ClientTrace // what transports report
@@ -25,12 +24,19 @@ type exchange struct {
 	ctx    context.Context // the caller's context, also ended by the watchdog
 	cancel context.CancelCauseFunc
 
-	asked asked
+	req       *Request
+	capture   int64         // bytes of the response to capture; zero means none
+	request   *http.Request // the request as sent; nil without hooks
+	objection error         // the error of Config.OnResponse
+	condition bool          // the request has a condition, such as If-None-Match
+	// limit bounds the whole request, counted from start, and tooLong is the cause when it is exceeded. Both come from
+	// the Config, or from a [Stream].
+	limit   time.Duration
+	tooLong *timeoutError
 
 	caller context.Context // the context given to Fetch
 	via    context.Context // the context that came through the policies; nil without policies
 	start  time.Time
-	whole  bool         // a response was read to its end
 	passed passage      // the way through the policies; zero if there are none
 	first  atomic.Int64 // nanoseconds from start to the first byte; zero until then
 
@@ -46,61 +52,20 @@ type exchange struct {
 	got       time.Duration // from start until the connection was ready
 }
 
-// program is the part of an exchange that concerns the program's own code.
-type program struct {
-	request   *http.Request // the request as sent; nil without hooks
-	objection error         // the error of Config.OnResponse
-	condition bool          // the request has a condition, such as If-None-Match
-	wanted    func(*Response, []byte) bool
-	// limit bounds the whole request, counted from start, and tooLong is the cause when it is exceeded. Both come from
-	// the Config, or from a [Stream].
-	limit   time.Duration
-	tooLong *timeoutError
-}
-
-type asked struct {
-	method    string
-	payload   []byte
-	anonymous bool
-	capture   int64 // bytes of a response to capture; zero means none
-	program
-}
-
-func (c *Client) begin(ctx context.Context) *exchange {
-	x, _ := c.exchanges.Get().(*exchange)
-	if x == nil {
-		x = &exchange{c: c}
-		x.trace = httptrace.ClientTrace{GotConn: x.gotConn, GotFirstResponseByte: x.firstByte}
-	}
-	x.start = now()
-	x.whole, x.passed = false, passage{}
-	x.connected, x.tries, x.replayed = false, 0, nil // a policy may refuse before attempt resets them
-	x.caller, x.via = ctx, nil
+func (c *Client) begin(ctx context.Context, req *Request) *exchange {
+	x := &exchange{c: c, req: req, caller: ctx, start: now(), limit: c.cfg.Timeout, tooLong: c.tooLong}
+	x.trace = httptrace.ClientTrace{GotConn: x.gotConn, GotFirstResponseByte: x.firstByte}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	x.asked.capture, x.recorder = 0, nil
-	x.asked.program = program{limit: c.cfg.Timeout, tooLong: c.tooLong}
 	x.cause.Store(c.tooLong)
-	if x.timer == nil {
-		x.timer = time.AfterFunc(c.cfg.Timeout, x.timeUp) //nolint:forbidigo // a watchdog ends a wait; nothing waits on it
-	} else {
-		x.timer.Reset(c.cfg.Timeout)
-	}
+	//nolint:forbidigo // a watchdog ends a wait; nothing waits on it
+	x.timer = time.AfterFunc(c.cfg.Timeout, func() { x.cancel(x.cause.Load()) })
 	return x
 }
 
-// end releases what the exchange holds, and pools it if no hook or timer can call it any more.
 func (x *exchange) end() {
-	asleep := x.timer.Stop()
+	x.timer.Stop()
 	x.cancel(nil)
-	// With an Again the policies may still use the exchange, so it is not pooled.
-	if x.whole && asleep && (x.passed.req == nil || x.passed.req.Again == nil) {
-		x.caller, x.via, x.ctx, x.cancel, x.conn, x.recorder = nil, nil, nil, nil, nil, nil
-		x.asked.program = program{}
-		x.c.exchanges.Put(x)
-	}
 }
-
-func (x *exchange) timeUp() { x.cancel(x.cause.Load()) }
 
 // sent returns the context in which requests are sent: that of the policies, if there are any.
 func (x *exchange) sent() context.Context {
@@ -132,8 +97,8 @@ func (x *exchange) alive() { x.arm(x.c.cfg.BodyTimeout, x.c.stalled) }
 // arm sets the watchdog to end the request after d with this cause, or when the limit of the whole request is reached.
 // One timer serves all phases.
 func (x *exchange) arm(d time.Duration, cause *timeoutError) {
-	if left := x.asked.program.limit - since(x.start); left <= d {
-		d, cause = max(left, 0), x.asked.program.tooLong
+	if left := x.limit - since(x.start); left <= d {
+		d, cause = max(left, 0), x.tooLong
 	}
 	x.cause.Store(cause)
 	x.timer.Reset(d)
@@ -217,7 +182,7 @@ func (x *exchange) head(res *Response) {
 	res.Timings.Reused = x.reused
 }
 
-// finish sets the timings of res, and marks the exchange as reusable.
+// finish sets the timings of res.
 func (x *exchange) finish(res *Response, headed time.Duration) {
 	res.Sends = x.sends()
 	res.Timings.Total = since(x.start)
@@ -228,7 +193,6 @@ func (x *exchange) finish(res *Response, headed time.Duration) {
 			res.Timings.DNS, res.Timings.Connect, res.Timings.TLS = x.conn.dns, x.conn.connect, x.conn.tls
 		}
 	}
-	x.whole = x.ended() == nil
 }
 
 func (x *exchange) op(err error) Op {

@@ -190,12 +190,12 @@ func (x *exchange) newRequest(ctx context.Context, u *url.URL, h http.Header) *h
 	}
 	req := x.c.template.WithContext(ctx)
 	req.URL, req.Host, req.Header = u, u.Host, h
-	if x.asked.method != "" {
-		req.Method = x.asked.method
+	if x.req.Method != "" {
+		req.Method = x.req.Method
 	}
-	if len(x.asked.payload) > 0 {
-		body := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.asked.payload)), nil }
-		req.GetBody, req.ContentLength = body, int64(len(x.asked.payload))
+	if len(x.req.Payload) > 0 {
+		body := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(x.req.Payload)), nil }
+		req.GetBody, req.ContentLength = body, int64(len(x.req.Payload))
 		req.Body, _ = body()
 	}
 	return req

@@ -41,7 +41,7 @@ type own struct {
 
 func (o own) roundTrip(x *exchange, to target, h http.Header) (*http.Response, error) {
 	rec := x.record()
-	req := http1.Request{Method: x.asked.method, Body: x.asked.payload, TLS: to.tls, Host: to.host, Target: to.uri, Fields: o.base, Recording: rec.onWire()}
+	req := http1.Request{Method: x.req.Method, Body: x.req.Payload, TLS: to.tls, Host: to.host, Target: to.uri, Fields: o.base, Recording: rec.onWire()}
 	if h != nil {
 		var err error
 		if req.Fields, err = http1.AppendHeader(nil, h); err != nil {
