@@ -205,19 +205,6 @@ func (r *Retry[T]) tell(a Attempt, delay time.Duration, v T, err error) {
 
 type attemptKey struct{}
 
-// attemptContext is cheaper than context.WithValue, which also stores the key and boxes the number.
-type attemptContext struct {
-	context.Context
-	attempt int
-}
-
-func (c *attemptContext) Value(key any) any {
-	if key == (attemptKey{}) {
-		return c.attempt
-	}
-	return c.Context.Value(key)
-}
-
 // AttemptFrom returns the number of the attempt, from 1, of the innermost [Retry] around a call with this context, or 1
 // if there is none.
 func AttemptFrom(ctx context.Context) int {
@@ -233,5 +220,5 @@ func withAttempt(ctx context.Context, attempt int) context.Context {
 	if AttemptFrom(ctx) == attempt {
 		return ctx
 	}
-	return &attemptContext{ctx, attempt}
+	return context.WithValue(ctx, attemptKey{}, attempt)
 }

@@ -63,7 +63,7 @@ func (l *policyLayer) roundTrip(ctx context.Context, req *http.Request) (*http.R
 		return l.next.send(ctx, req)
 	}
 	if l.tells {
-		ctx = &requestContext{ctx, req}
+		ctx = context.WithValue(ctx, requestKey{}, req)
 	}
 	c, _ := l.calls.Get().(*call)
 	if c == nil {
@@ -81,27 +81,12 @@ func (l *policyLayer) roundTrip(ctx context.Context, req *http.Request) (*http.R
 	return complete(req, res, err)
 }
 
-type requestContext struct {
-	context.Context
-	req *http.Request
-}
-
 type requestKey struct{}
-
-// Value returns the context itself, because returning the request would allocate.
-func (c *requestContext) Value(key any) any {
-	if key == (requestKey{}) {
-		return c
-	}
-	return c.Context.Value(key)
-}
 
 // RequestFrom returns the request for which a policy under [ApplyPerRequest] runs, or nil.
 func RequestFrom(ctx context.Context) *http.Request {
-	if c, ok := ctx.Value(requestKey{}).(*requestContext); ok {
-		return c.req
-	}
-	return nil
+	req, _ := ctx.Value(requestKey{}).(*http.Request)
+	return req
 }
 
 // HostFrom returns the host of [RequestFrom] as ratelimit.Domain spells it, or the empty string.

@@ -12,8 +12,8 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-// inlineEnds is how many ends a scope holds without an allocation, enough for the default order.
-const inlineEnds = 8
+// usualEnds is how many ends a scope holds without an allocation, enough for the default order.
+const usualEnds = 8
 
 // scope is the body of a response in use. All layers add their ends, functions to call when the body is over, to one
 // scope, so that reading passes through one wrapper only.
@@ -27,10 +27,9 @@ type scope struct {
 
 	mu    sync.Mutex // guards what follows; Close may come while another goroutine reads
 	over  bool
-	cause error // the error that ended the body; nil if it ended well
-	n     int   // number of ends in first
-	first [inlineEnds]func(error)
-	more  []func(error) // ends that do not fit into first
+	cause error         // the error that ended the body; nil if it ended well
+	ends  []func(error) // the innermost layer's first
+	room  [usualEnds]func(error)
 }
 
 // duplex is the scope of a body that can be written to, as after 101 Switching Protocols.
@@ -79,13 +78,11 @@ func scopeOf(res *http.Response) *scope {
 func (s *scope) add(end func(error)) {
 	s.mu.Lock()
 	over, cause := s.over, s.cause
-	switch {
-	case over:
-	case s.n < inlineEnds:
-		s.first[s.n] = end
-		s.n++
-	default:
-		s.more = append(s.more, end)
+	if s.ends == nil {
+		s.ends = s.room[:0]
+	}
+	if !over {
+		s.ends = append(s.ends, end)
 	}
 	s.mu.Unlock()
 	if over {
@@ -145,22 +142,14 @@ func (s *scope) end(cause error) {
 	s.over, s.cause = true, cause
 	s.mu.Unlock()
 	if !over {
-		runEnds(s.first[:s.n], s.more, cause)
+		runEnds(s.ends, cause)
 	}
 }
 
-func runEnds(first, more []func(error), cause error) {
-	if len(first) == 0 {
-		if len(more) == 0 {
-			return
-		}
-		first, more = more, nil
-	}
-	i := 0
-	defer func() { runEnds(first[i:], more, cause) }()
-	for i < len(first) {
-		end := first[i]
-		i++
-		end(cause)
+// runEnds calls each end, also if one before it panics.
+func runEnds(ends []func(error), cause error) {
+	if len(ends) > 0 {
+		defer runEnds(ends[1:], cause)
+		ends[0](cause)
 	}
 }
