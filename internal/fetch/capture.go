@@ -24,13 +24,8 @@ const (
 // recorder collects an exchange for Response.Capture. Each attempt has its own, because policies may still read an
 // earlier response.
 type recorder struct {
-	max  int64            // bound of the response, in bytes
-	wire *http1.Recording // filled by our own transport; nil with net/http's
-
-	request []byte // with net/http's transport or a proxy: the request as HTTP/1.1 to the host
-	body    []byte
-	cut     bool // the body was longer than max allows
-	whole   bool // the body was read to its end
+	http1.Recording        // filled by our own transport; with net/http's, as if it had spoken HTTP/1.1
+	toHost          []byte // with net/http's transport or a proxy: the request as HTTP/1.1 to the host
 }
 
 // record returns a new recorder for the next attempt. It returns nil if nothing is captured.
@@ -38,7 +33,7 @@ func (x *exchange) record() *recorder {
 	if x.capture == 0 {
 		return nil
 	}
-	x.recorder = &recorder{max: x.capture}
+	x.recorder = &recorder{Recording: http1.Recording{Max: x.capture}}
 	return x.recorder
 }
 
@@ -47,8 +42,7 @@ func (r *recorder) onWire() *http1.Recording {
 	if r == nil {
 		return nil
 	}
-	r.wire = &http1.Recording{Max: r.max}
-	return r.wire
+	return &r.Recording
 }
 
 // asks records the request that net/http's transport is about to send.
@@ -65,16 +59,19 @@ func (r *recorder) asks(x *exchange, to target, h http.Header) error {
 func (r *recorder) asksOf(x *exchange, to target, fields []byte) {
 	if r != nil {
 		req := http1.Request{Method: x.req.Method, Body: x.req.Payload, Host: to.host, Target: to.uri, Fields: fields}
-		r.request = req.AppendTo(nil)
+		r.toHost = req.AppendTo(nil)
 	}
 }
 
-// hear records the body that is read of net/http's response.
+// hear records net/http's response, with what is read of its body.
 func (r *recorder) hear(hres *http.Response) {
 	if r == nil {
 		return
 	}
-	if r.whole = hres.Body == http.NoBody; !r.whole {
+	r.Answer = responseText(hres)
+	r.Head = len(r.Answer)
+	r.Max += int64(r.Head) // it bounds the body alone
+	if r.Whole = hres.Body == http.NoBody; !r.Whole {
 		hres.Body = &heard{hres.Body, r}
 	}
 }
@@ -86,39 +83,32 @@ type heard struct {
 
 func (h *heard) Read(p []byte) (int, error) {
 	n, err := h.ReadCloser.Read(p)
-	room := max(h.r.max-int64(len(h.r.body)), 0)
-	h.r.body = append(h.r.body, p[:min(int64(n), room)]...)
-	h.r.cut = h.r.cut || int64(n) > room
-	h.r.whole = h.r.whole || err == io.EOF
+	room := max(h.r.Max-int64(len(h.r.Answer)), 0)
+	h.r.Answer = append(h.r.Answer, p[:min(int64(n), room)]...)
+	h.r.Cut = h.r.Cut || int64(n) > room
+	h.r.Whole = h.r.Whole || err == io.EOF
 	return n, err
 }
 
 // captured returns the exchange of a response that was read. Failed is why the response is incomplete, or nil.
-func (x *exchange) captured(hres *http.Response, failed *Error) *record.Exchange {
+func (x *exchange) captured(failed *Error) *record.Exchange {
 	r := x.recorder
 	if r == nil {
 		return nil
 	}
-	c := new(record.Exchange)
-	whole, cut, head := r.whole, r.cut, 0
-	if r.wire != nil {
-		whole, cut, head = r.wire.Whole, r.wire.Cut, r.wire.Head
-		if c.Request, c.Response = r.wire.Request, r.wire.Answer; r.request != nil {
-			c.Request = r.request
-		}
-	} else {
-		c.Request, c.Response = r.request, responseText(hres, len(r.body))
-		head = len(c.Response)
-		c.Response = append(c.Response, r.body...)
+	c := &record.Exchange{Request: r.Request, Response: r.Answer, Payload: r.Answer[r.Head:]}
+	if r.toHost != nil {
+		c.Request = r.toHost
 	}
-	switch c.Payload = c.Response[head:]; {
+	cut := r.Cut
+	switch {
 	case failed != nil && failed.Op == OpFilter && len(c.Payload) > 0:
 		// What was read of an unwanted body was only drained to keep the connection.
-		c.Response, c.Payload, cut = c.Response[:head], nil, true
-	case r.wire != nil && r.wire.Chunked:
+		c.Response, c.Payload, cut = c.Response[:r.Head], nil, true
+	case r.Chunked:
 		c.Payload = unchunked(c.Payload)
 	}
-	if cut || !whole {
+	if cut || !r.Whole {
 		c.Truncated = truncation(cut, failed)
 	}
 	return c
@@ -141,10 +131,9 @@ func unchunked(framed []byte) []byte {
 	return body.Bytes()
 }
 
-// responseText returns the header of a response as HTTP/1.1 text, with capacity for a body of room bytes after it.
-func responseText(hres *http.Response, room int) []byte {
+// responseText returns the header of a response as HTTP/1.1 text.
+func responseText(hres *http.Response) []byte {
 	var text bytes.Buffer
-	text.Grow(1<<10 + room)
 	text.WriteString("HTTP/1.1 " + strconv.Itoa(hres.StatusCode) + " " + http.StatusText(hres.StatusCode) + "\r\n")
 	for _, name := range slices.Sorted(maps.Keys(hres.Header)) {
 		for _, v := range hres.Header[name] {

@@ -212,10 +212,10 @@ func (c *Client) receive(x *exchange, req Request, hres *http.Response) (*Respon
 	x.finish(res, headed)
 	if err != nil {
 		failed := x.failure(op, req.URL, err)
-		res.Capture = x.captured(hres, failed)
+		res.Capture = x.captured(failed)
 		return res, failed
 	}
-	res.Capture = x.captured(hres, nil)
+	res.Capture = x.captured(nil)
 	return res, nil
 }
 

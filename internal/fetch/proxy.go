@@ -98,9 +98,6 @@ func (d *dialer) through(ctx context.Context, lookup *stopwatch, via *url.URL, a
 	if err := d.inward(ctx, via, addr); err != nil {
 		return nil, err
 	}
-	if strings.HasPrefix(via.Scheme, "socks") {
-		return d.socks(ctx, lookup, via, addr)
-	}
 	c, err := d.direct(ctx, lookup, "tcp", hostPort(via), true)
 	if err != nil {
 		return nil, newProxyError(via, err, outcome.Proxy)
@@ -115,10 +112,13 @@ func (d *dialer) through(ctx context.Context, lookup *stopwatch, via *url.URL, a
 		}
 		c = hop
 	}
-	if !secure {
-		return c, nil
+	switch {
+	case strings.HasPrefix(via.Scheme, "socks"):
+		err = socks(ctx, c, via, addr)
+	case secure:
+		err = d.tunnel(ctx, c, via, addr)
 	}
-	if err := d.tunnel(ctx, c, via, addr); err != nil {
+	if err != nil {
 		_ = c.Close()
 		return nil, err
 	}
@@ -241,55 +241,34 @@ func refusedBy(via *url.URL, addr string, res *http.Response) error {
 }
 
 // socks makes a SOCKS5 proxy connect to addr, and look up its name (RFC 1928).
-func (d *dialer) socks(ctx context.Context, lookup *stopwatch, via *url.URL, addr string) (net.Conn, error) {
+func socks(ctx context.Context, c net.Conn, via *url.URL, addr string) error {
 	var auth *proxy.Auth
 	if via.User != nil {
 		password, _ := via.User.Password()
 		auth = &proxy.Auth{User: via.User.Username(), Password: password}
 	}
-	hop := &firstHop{d: d, lookup: lookup}
-	dial, err := proxy.SOCKS5("tcp", hostPort(via), auth, hop)
+	d, err := proxy.SOCKS5("tcp", hostPort(via), auth, nil)
 	if err != nil {
-		return nil, newProxyError(via, err, outcome.Proxy)
+		return newProxyError(via, err, outcome.Proxy)
 	}
-	by, ok := dial.(proxy.ContextDialer)
+	on, ok := d.(interface {
+		DialWithConn(ctx context.Context, c net.Conn, network, addr string) (net.Addr, error)
+	})
 	if !ok {
-		return nil, newProxyError(via, errors.New("its dialler takes no context"), outcome.Proxy)
+		return newProxyError(via, errors.New("its dialler takes no connection"), outcome.Proxy)
 	}
-	if _, err := by.DialContext(ctx, "tcp", addr); err != nil {
-		return nil, newProxyError(via, err, hop.class(err))
+	if _, err := on.DialWithConn(ctx, c, "tcp", addr); err != nil {
+		return newProxyError(via, err, socksClass(err))
 	}
-	return hop.conn, nil
+	return nil
 }
 
-// firstHop connects to a SOCKS5 proxy and keeps the connection, which package proxy does not return.
-type firstHop struct {
-	d      *dialer
-	lookup *stopwatch
-	conn   net.Conn
-}
-
-var _ proxy.ContextDialer = (*firstHop)(nil)
-
-func (h *firstHop) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := h.d.direct(ctx, h.lookup, network, addr, true)
-	if err == nil {
-		h.conn = c
-	}
-	return c, err
-}
-
-// Dial implements proxy.Dialer. It is not called, as there is a DialContext.
-func (h *firstHop) Dial(network, addr string) (net.Conn, error) {
-	return h.DialContext(h.d.life.Context(), network, addr)
-}
-
-// class returns the class of a failure, by whose fault it is. Package proxy has the replies of RFC 1928 section 6 only
+// socksClass returns the class of a failure, by whose fault it is. Package proxy has the replies of RFC 1928 section 6 only
 // as texts.
-func (h *firstHop) class(err error) outcome.Class {
+func socksClass(err error) outcome.Class {
 	text := err.Error()
 	switch {
-	case h.conn == nil, !strings.Contains(text, "unknown error"):
+	case !strings.Contains(text, "unknown error"):
 		return outcome.Proxy
 	case strings.Contains(text, "not allowed by ruleset"):
 		return outcome.AddressDenied
