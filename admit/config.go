@@ -1,6 +1,8 @@
 package admit
 
 import (
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -122,7 +124,7 @@ func (d Denial) LogValue() slog.Value {
 }
 
 // ErrDenied is wrapped by the errors of denied calls.
-var ErrDenied = admission.ErrDenied
+var ErrDenied = errors.New("denied by a limit")
 
 // DeniedError is the error of [Limiter.Guard] for a call that is over its limit. It is [ErrDenied].
 type DeniedError struct {
@@ -132,8 +134,10 @@ type DeniedError struct {
 // Error says which plan denied, why, and for how long.
 func (e *DeniedError) Error() string {
 	r := &e.Result
-	inner := admission.DeniedError{Result: admission.Result{Plan: r.Plan, Reason: admission.Reason(r.Reason), Wait: r.Wait}}
-	return inner.Error()
+	if r.Wait == admission.Never || r.Wait == 0 {
+		return fmt.Sprintf("denied by plan %q: %s", r.Plan, r.Reason)
+	}
+	return fmt.Sprintf("denied by plan %q: %s, try again in %v", r.Plan, r.Reason, r.Wait)
 }
 
 // Is reports whether target is ErrDenied.

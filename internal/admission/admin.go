@@ -61,8 +61,8 @@ func Admin(cfg AdminConfig) (http.Handler, error) {
 		"GET /plans":      func() any { return map[string]any{plansSection: rules.Plans()} },
 		"GET /statistics": func() any { return cfg.Admitter.Statistics() },
 		"GET /rules": func() any { // both are of one table, even if a change comes between
-			table := rules.table.Load()
-			return ruleList{table.specs(), table.excludeSpecs()}
+			given := &rules.table.Load().given
+			return ruleList{given.rules, given.exclude}
 		},
 	} {
 		a.mux.HandleFunc(pattern, func(w http.ResponseWriter, _ *http.Request) { answer(w, get()) })

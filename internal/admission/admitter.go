@@ -204,25 +204,6 @@ func (a *Admitter) count(res *Result) {
 	}
 }
 
-// ErrDenied is the kind of every denial by a limit: the errors of denied calls match it under [errors.Is].
-var ErrDenied = errors.New("denied by a limit")
-
-// DeniedError is the error of a denied call, with its Result. It matches [ErrDenied].
-type DeniedError struct {
-	Result Result
-}
-
-func (e *DeniedError) Error() string {
-	r := &e.Result
-	if r.Wait == Never || r.Wait == 0 {
-		return fmt.Sprintf("denied by plan %q: %s", r.Plan, r.Reason)
-	}
-	return fmt.Sprintf("denied by plan %q: %s, try again in %v", r.Plan, r.Reason, r.Wait)
-}
-
-// Is reports whether target is ErrDenied.
-func (e *DeniedError) Is(target error) bool { return target == ErrDenied }
-
 // Remove forgets what key has used under all plans, at the repository and at the fallback.
 func (a *Admitter) Remove(ctx context.Context, key string) error {
 	return a.remove(ctx, foldKey(key), a.cfg.Rules.Plans())

@@ -29,6 +29,7 @@ const (
 )
 
 type ruleTable struct {
+	given   draft // what it was compiled from; its slices are never nil, so that files show an empty list, and never change
 	rules   []*compiledRule
 	exclude []exclusion
 	folds   bool     // some pattern has capital letters
@@ -51,60 +52,26 @@ type compiledRule struct {
 }
 
 type exclusion struct {
-	text   string
 	method string // empty means all
 	glob   glob
 }
 
-func (t *ruleTable) specs() []Rule {
-	rules := make([]Rule, len(t.rules))
-	for i, r := range t.rules {
-		rules[i] = r.clone()
-	}
-	return rules
-}
-
-// excludeSpecs returns the exclusions as they were given. It is never nil, so that files show an empty list.
-func (t *ruleTable) excludeSpecs() []string {
-	texts := make([]string, len(t.exclude))
-	for i := range t.exclude {
-		texts[i] = t.exclude[i].text
-	}
-	return texts
-}
-
-// matches holds the rules that apply to a request: one, unless its path can be read in several ways or rules differ in
-// case only. Then the first rule for each reading applies; each rule is listed once.
-type matches struct {
-	first *compiledRule // nil if no rule applies
-	more  []*compiledRule
-}
-
-func (m *matches) add(rule *compiledRule) {
-	switch {
-	case rule == nil || rule == m.first:
-	case m.first == nil:
-		m.first = rule
-	case !slices.Contains(m.more, rule):
-		m.more = append(m.more, rule)
-	}
-}
-
-// match finds the rules that apply to a request. None means that the request is excluded or matches no rule. A handler
-// may or may not distinguish upper and lower case, so two rules apply: the first whose pattern matches the path as it
-// is, and the first whose pattern matches it without regard to case.
-func (t *ruleTable) match(r *http.Request) (m matches) {
+// match appends the rules that apply to a request: one, unless its path can be read in several ways or rules differ in
+// case only. Then the first rule for each reading applies; each rule is listed once. None means that the request is
+// excluded or matches no rule. A handler may or may not distinguish upper and lower case, so two rules apply: the first
+// whose pattern matches the path as it is, and the first whose pattern matches it without regard to case.
+func (t *ruleTable) match(rules []*compiledRule, r *http.Request) []*compiledRule {
 	path, more := readings(r.URL)
 	if len(more) == 0 && t.excludes(r.Method, path) {
-		return m
+		return rules
 	}
 	for i := 0; ; i++ {
-		m.add(t.firstOf(r.Method, path, false))
+		rules = t.appendFirst(rules, r.Method, path, false)
 		if folded := fold(path); t.folds || folded != path {
-			m.add(t.firstOf(r.Method, folded, true))
+			rules = t.appendFirst(rules, r.Method, folded, true)
 		}
 		if i == len(more) {
-			return m
+			return rules
 		}
 		path = more[i]
 	}
@@ -120,17 +87,20 @@ func (t *ruleTable) excludes(method, path string) bool {
 	return false
 }
 
-func (t *ruleTable) firstOf(method, path string, folded bool) *compiledRule {
+func (t *ruleTable) appendFirst(rules []*compiledRule, method, path string, folded bool) []*compiledRule {
 	for _, rule := range t.rules {
 		g := &rule.glob
 		if folded {
 			g = &rule.any
 		}
 		if rule.has(method) && g.match(path) {
-			return rule
+			if !slices.Contains(rules, rule) {
+				rules = append(rules, rule)
+			}
+			break
 		}
 	}
-	return nil
+	return rules
 }
 
 // has reports whether the rule applies to the request's method. Headers that override the method are not read: a client
@@ -149,10 +119,11 @@ func (s *RuleSet) compile(old *ruleTable, plans *planSet, d *draft) (*ruleTable,
 	if n := len(d.rules) + len(d.exclude); n > maxRules {
 		return nil, fmt.Errorf("rules: there are %d with the exclusions: use no more than %d", n, maxRules)
 	}
-	next := &ruleTable{plans: plans}
+	next := &ruleTable{plans: plans, given: draft{plans.plans, make([]Rule, len(d.rules)), append([]string{}, d.exclude...)}}
 	index := map[string]int{}
 	for i := range d.rules {
-		rule, err := s.compileRule(plans, d.rules[i].clone())
+		next.given.rules[i] = d.rules[i].clone()
+		rule, err := s.compileRule(plans, next.given.rules[i])
 		if err == nil {
 			if first, ok := index[rule.Name]; ok {
 				err = ruleError("name", quote(rule.Name), fmt.Sprintf("use another name, rules[%d] has it", first))
@@ -181,7 +152,6 @@ func (s *RuleSet) compile(old *ruleTable, plans *planSet, d *draft) (*ruleTable,
 // parseExclusion reads a pattern, or a method, a space and a pattern. The method allows to exclude the OPTIONS requests
 // that browsers send ahead of others (preflight): if one is denied, the page breaks.
 func parseExclusion(text string) (e exclusion, err error) {
-	e.text = text
 	pattern := text
 	if method, rest, ok := strings.Cut(text, " "); ok {
 		if !validMethod(method) {

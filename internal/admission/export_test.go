@@ -15,17 +15,17 @@ func (s *RuleSet) Remove(name string) error {
 	return s.change(func(d *draft) error { return d.remove(name) }, nil)
 }
 
-func (s *RuleSet) Rules() []Rule          { return s.table.Load().specs() }
-func (s *RuleSet) Excluded() []string     { return s.table.Load().excludeSpecs() }
+func (s *RuleSet) Rules() []Rule          { return s.table.Load().given.rules }
+func (s *RuleSet) Excluded() []string     { return s.table.Load().given.exclude }
 func (s *RuleSet) Save(path string) error { return save(path, s.table.Load()) }
 
 // Rule is the first rule that counts for a request.
 func (s *RuleSet) Rule(r *http.Request) (rule Rule, ok bool) {
-	m := s.table.Load().match(r)
-	if m.first == nil {
+	rules := s.table.Load().match(nil, r)
+	if len(rules) == 0 {
 		return Rule{}, false
 	}
-	return m.first.Rule, true
+	return rules[0].Rule, true
 }
 
 func (s *RuleSet) PutPlan(p Plan) error {

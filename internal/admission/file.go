@@ -154,8 +154,7 @@ func save(path string, t *ruleTable) error {
 		e := json.NewEncoder(&text)
 		e.SetIndent("", "  ")
 		err = e.Encode(map[string]any{
-			plansSection: append([]Plan{}, t.plans.plans...), // an empty list is written as [] and not as null
-			rulesSection: t.specs(), excludeSection: t.excludeSpecs(),
+			plansSection: t.given.plans, rulesSection: t.given.rules, excludeSection: t.given.exclude,
 		})
 	}
 	if err == nil && isYAML {

@@ -102,28 +102,24 @@ type door struct {
 
 // serve passes a request to next if all rules that apply to it, mostly one, allow it.
 func (d *door) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	m := d.rules.table.Load().match(r)
-	if m.first != nil && (d.bypasses(r) || d.cfg.Exempt != nil && d.cfg.Exempt(r)) {
+	rules := d.rules.table.Load().match(make([]*compiledRule, 0, 2), r)
+	if len(rules) > 0 && (d.bypasses(r) || d.cfg.Exempt != nil && d.cfg.Exempt(r)) {
 		d.cfg.Admitter.exempt.Add(1)
-	} else if m.first != nil {
-		held := make([]func(), 0, 4) // functions that release the places among the Concurrency of rules
-		defer func() {
-			for _, release := range held {
-				release()
-			}
-		}()
-		for i := range 1 + len(m.more) {
-			rule := m.first
-			if i > 0 {
-				rule = m.more[i-1]
-			}
-			release, ok := d.enter(w, r, rule, i == 0)
-			if release != nil {
-				held = append(held, release)
-			}
-			if !ok {
-				return
-			}
+		rules = nil
+	}
+	held := make([]func(), 0, 4) // functions that release the places among the Concurrency of rules
+	defer func() {
+		for _, release := range held {
+			release()
+		}
+	}()
+	for i, rule := range rules {
+		release, ok := d.enter(w, r, rule, i == 0)
+		if release != nil {
+			held = append(held, release)
+		}
+		if !ok {
+			return
 		}
 	}
 	next.ServeHTTP(w, r)

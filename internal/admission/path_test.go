@@ -72,12 +72,8 @@ func TestRuleInEverySpelling(t *testing.T) {
 	} {
 		u, err := url.ParseRequestURI(raw)
 		require.NoError(t, err, raw)
-		m := s.table.Load().match(&http.Request{Method: http.MethodGet, URL: u})
 		var got []string
-		if m.first != nil {
-			got = append(got, m.first.Name)
-		}
-		for _, rule := range m.more {
+		for _, rule := range s.table.Load().match(nil, &http.Request{Method: http.MethodGet, URL: u}) {
 			got = append(got, rule.Name)
 		}
 		require.ElementsMatch(t, strings.Fields(want), got, raw)
@@ -208,16 +204,16 @@ func FuzzNoWayAround(f *testing.F) {
 			return
 		}
 		r := &http.Request{Method: http.MethodGet, URL: u, Header: http.Header{}}
-		m := s.table.Load().match(r)
-		excluded := excluding.table.Load().match(r).first == nil && excluding.table.Load().excludes(r.Method, trimSlash(u.Path))
+		rules := s.table.Load().match(nil, r)
+		excluded := len(excluding.table.Load().match(nil, r)) == 0 && excluding.table.Load().excludes(r.Method, trimSlash(u.Path))
 		for name, route := range all {
 			got := route(r)
 			if got == "" {
 				continue
 			}
 			counted := false
-			for _, rule := range append(m.more, m.first) {
-				counted = counted || rule != nil && rule.Name == got
+			for _, rule := range rules {
+				counted = counted || rule.Name == got
 			}
 			if !counted {
 				t.Errorf("%q is %s for %s, and not counted by that rule", raw, got, name)

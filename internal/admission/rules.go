@@ -176,7 +176,7 @@ func (s *RuleSet) Plans() []Plan { return slices.Clone(s.planSet().plans) }
 
 func (s *RuleSet) planSet() *planSet { return s.table.Load().plans }
 
-// draft is a copy of a set's plans, rules and exclusions that is being changed. Its slices are its own.
+// draft has a set's plans, rules and exclusions as they are given, in slices of its own.
 type draft struct {
 	plans   []Plan
 	rules   []Rule
@@ -241,7 +241,7 @@ func (s *RuleSet) change(do func(*draft) error, keep func(*ruleTable) error) err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := s.table.Load()
-	d := draft{slices.Clone(old.plans.plans), old.specs(), old.excludeSpecs()}
+	d := draft{slices.Clone(old.given.plans), slices.Clone(old.given.rules), slices.Clone(old.given.exclude)}
 	if err := do(&d); err != nil {
 		return err
 	}
