@@ -30,7 +30,8 @@ const maxDecodings = 2
 // A trailing slash makes no difference.
 func readings(u *url.URL) (first string, more []string) {
 	p := u.Path
-	if u.RawPath == "" && isClean(p) && !strings.ContainsAny(p, `%;\`) { // the usual case, without an allocation
+	// In the usual case, nothing of this allocates.
+	if u.RawPath == "" && strings.HasPrefix(p, "/") && path.Clean(p) == p && !strings.ContainsAny(p, `%;\`) {
 		return p, nil
 	}
 	p = rooted(p)
@@ -146,33 +147,6 @@ func bySegments(escaped string) string {
 		segments[i] = strings.ReplaceAll(decode(s), "/", "%2F")
 	}
 	return rooted(strings.Join(segments, "/"))
-}
-
-// isClean reports whether p begins with a slash and path.Clean would not change it.
-func isClean(p string) bool {
-	if p == "/" {
-		return true
-	}
-	if p == "" || p[0] != '/' || p[len(p)-1] == '/' {
-		return false
-	}
-	for i := 0; i < len(p); i++ {
-		if p[i] != '/' {
-			continue
-		}
-		switch rest := p[i+1:]; {
-		case rest[0] == '/': // rest is not empty: the last byte of p is no slash
-			return false
-		case rest[0] == '.' && isDots(rest):
-			return false
-		}
-	}
-	return true
-}
-
-func isDots(rest string) bool {
-	rest = strings.TrimPrefix(rest[1:], ".")
-	return rest == "" || rest[0] == '/'
 }
 
 // maxGlob bounds the length of a pattern. Patterns that people write are a tenth of it; matching takes time in
