@@ -38,12 +38,15 @@ INSERT INTO rate_limit_schema VALUES (1);
 const sweepQuery = `DELETE FROM rate_limit_entries WHERE key > ? AND key <= ifnull(?, x'00')
 	AND (expires_at <= ? OR 2 * window_start - expires_at > ?)`
 
-// file is an open database with its statements, and the state of one transaction: each row is read once and written
+// putQuery writes a row. created_at is set only when the row is new.
+const putQuery = `INSERT INTO rate_limit_entries (key, tokens, count, previous, window_start, expires_at, created_at)
+	VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET tokens = excluded.tokens, count = excluded.count,
+	previous = excluded.previous, window_start = excluded.window_start, expires_at = excluded.expires_at`
+
+// file is an open database, and the state of one transaction: each row is read once and written
 // once, however many decisions use it. Its methods must not be called concurrently.
 type file struct {
-	db                      *sqlitedb.DB
-	begin, commit, rollback *sqlitedb.Stmt
-	get, put, drop          *sqlitedb.Stmt // for one row
+	db *sqlitedb.DB
 
 	now    admission.Micros  // the same for all decisions of the transaction
 	rows   map[string]*entry // by key
@@ -61,7 +64,7 @@ type entry struct {
 	dirty   bool // it has to be written
 }
 
-// open opens the file, or creates it, and prepares the statements. Other processes may do the same at that moment, so
+// open opens the file, or creates it. Other processes may do the same at that moment, so
 // that its error may be IsBusy. It does not wait for them; see acquire.
 func open(path string) (*file, error) {
 	db, err := sqlitedb.Open(path, sqlitedb.Config{BusyTimeout: -1})
@@ -69,25 +72,9 @@ func open(path string) (*file, error) {
 		return nil, err
 	}
 	f := &file{db: db, rows: map[string]*entry{}}
-	err = db.Exec(logLimit)
-	prepare := func(to **sqlitedb.Stmt, query string) {
-		if err == nil {
-			*to, err = db.Prepare(query)
-		}
+	if err = db.Exec(logLimit); err == nil {
+		err = db.Transact(f.checkSchema)
 	}
-	prepare(&f.begin, "BEGIN IMMEDIATE")
-	prepare(&f.commit, "COMMIT")
-	prepare(&f.rollback, "ROLLBACK")
-	if err == nil {
-		if err = f.begin.Run(); err == nil {
-			err = f.finish(f.checkSchema)
-		}
-	}
-	prepare(&f.get, `SELECT tokens, count, previous, window_start FROM rate_limit_entries WHERE key = ?`)
-	prepare(&f.put, `INSERT INTO rate_limit_entries (key, tokens, count, previous, window_start, expires_at, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET tokens = excluded.tokens, count = excluded.count,
-		previous = excluded.previous, window_start = excluded.window_start, expires_at = excluded.expires_at`)
-	prepare(&f.drop, `DELETE FROM rate_limit_entries WHERE key = ?`)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -119,18 +106,6 @@ func (f *file) checkSchema() error {
 	return f.db.Exec(`DELETE FROM rate_limit_entries WHERE key IS NULL`)
 }
 
-// finish calls do within the transaction that has begun, and commits. After an error the file is unchanged.
-func (f *file) finish(do func() error) error {
-	err := do()
-	if err == nil {
-		err = f.commit.Run()
-	}
-	if err != nil {
-		_ = f.rollback.Run() // after many failures SQLite has rolled back itself, and this fails
-	}
-	return err
-}
-
 // transact does jobs within the transaction that has begun. If one fails, all fail, and the file is unchanged. now must
 // be read while the lock is held, so that processes with one clock write in the order of their times.
 func (f *file) transact(jobs []*job, now admission.Micros) error {
@@ -138,7 +113,7 @@ func (f *file) transact(jobs []*job, now admission.Micros) error {
 	clear(f.rows)
 	clear(f.dirty)
 	f.dirty = f.dirty[:0]
-	return f.finish(func() error {
+	return f.db.Finish(func() error {
 		for _, j := range jobs {
 			if err := j.do(f); err != nil {
 				return err
@@ -162,17 +137,11 @@ func (f *file) find(key string) (e *entry, err error) {
 	}
 	e = &entry{key: key}
 	f.rows[key] = e
-	f.get.Bind(key)
-	if e.known, err = f.get.Step(); !e.known {
-		return e, err
-	}
-	e.window = f.get.ColumnIsNull(0)
-	e.state = admission.State{
-		Tokens: f.get.ColumnFloat(0), Current: f.get.ColumnInt(1), Previous: f.get.ColumnInt(2),
-		At: admission.Micros(f.get.ColumnInt(3)),
-	}
-	f.get.Reset()
-	return e, nil
+	return e, f.db.Each(`SELECT tokens, count, previous, window_start FROM rate_limit_entries WHERE key = ?`, func(q *sqlitedb.Stmt) error {
+		e.known, e.window = true, q.ColumnIsNull(0)
+		e.state = admission.State{Tokens: q.ColumnFloat(0), Current: q.ColumnInt(1), Previous: q.ColumnInt(2), At: admission.Micros(q.ColumnInt(3))}
+		return nil
+	}, key)
 }
 
 func (f *file) take(key string, plans []admission.Plan, tokens int64) (admission.Result, error) {
@@ -205,19 +174,18 @@ func (f *file) take(key string, plans []admission.Plan, tokens int64) (admission
 	return res, nil
 }
 
-// write writes the row. created_at is set only when the row is new.
 func (f *file) write(e *entry) error {
 	if !e.dirty { // it was removed after it was charged
 		return nil
 	}
 	s := &e.state
-	return f.put.Run(e.key, sqlitedb.Unless(e.window, s.Tokens), s.Current, s.Previous, int64(s.At), int64(e.expires), int64(f.now))
+	return f.db.Run(putQuery, e.key, sqlitedb.Unless(e.window, s.Tokens), s.Current, s.Previous, int64(s.At), int64(e.expires), int64(f.now))
 }
 
 func (f *file) remove(key string, plans []admission.Plan) error {
 	for i := range plans {
 		name := rowKey(&plans[i], key)
-		if err := f.drop.Run(name); err != nil {
+		if err := f.db.Run(`DELETE FROM rate_limit_entries WHERE key = ?`, name); err != nil {
 			return err
 		}
 		if e := f.rows[name]; e != nil {

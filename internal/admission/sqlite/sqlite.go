@@ -299,7 +299,7 @@ func (r *Repository) lock() (err error) {
 			return err
 		}
 	}
-	return r.file.begin.Run()
+	return r.file.db.Exec("BEGIN IMMEDIATE")
 }
 
 // errNobody says that no caller waits for the lock any longer.

@@ -41,12 +41,12 @@ func (w *writer) put(o *op) error {
 	it := &o.item
 	// IDs ascend within a process; max is for the case that they ever do not.
 	w.lastPut = max(w.lastPut, it.ID)
-	if err := w.f.putURL.Run(it.ID, h.id, int64(it.Rank), int64(it.Depth), int(it.Hops), it.Seed, it.FoundOn, it.Queued.UnixMilli(),
+	if err := w.f.db.Run(queries.putURL, it.ID, h.id, int64(it.Rank), int64(it.Depth), int(it.Hops), it.Seed, it.FoundOn, it.Queued.UnixMilli(),
 		it.URL.String(), sqlitedb.Unless(it.Kind == frontier.Page, it.Kind.String())); err != nil {
 		return err
 	}
 	if it.Request != "" {
-		if err := w.f.putRequest.Run(it.ID, it.Request); err != nil {
+		if err := w.f.db.Run(queries.putRequest, it.ID, it.Request); err != nil {
 			return err
 		}
 	}
@@ -68,7 +68,7 @@ func (w *writer) finish(o *op) error {
 	if r := w.unplaced.find(it.ID); r != nil {
 		r.gone = true
 	} else {
-		if err := w.f.unqueue.Run(h.id, int64(it.Rank), it.ID); err != nil || w.f.db.Changes() == 0 {
+		if err := w.f.db.Run(queries.unqueue, h.id, int64(it.Rank), it.ID); err != nil || w.f.db.Changes() == 0 {
 			return err
 		}
 	}
@@ -91,7 +91,7 @@ func (w *writer) spend(o *op) error {
 		r.gone = true
 		return w.putPlace(h.id, it)
 	}
-	return w.f.spent.Run(int(it.Attempt), int(it.Returns), int(it.URLFailures), h.id, int64(it.Rank), it.ID)
+	return w.f.db.Run(queries.spent, int(it.Attempt), int(it.Returns), int(it.URLFailures), h.id, int64(it.Rank), it.ID)
 }
 
 // usualHead is how many URLs of a host are requested at a time in a crawl of many hosts.
@@ -117,20 +117,15 @@ func (w *writer) head(h *host, behind frontier.Place, n int) (items []frontier.I
 	if err := w.placeHost(h.id); err != nil {
 		return nil, false, err
 	}
-	q := w.f.load
-	defer q.Reset()
-	q.Bind(h.id, int64(behind.Rank), behind.ID, n+1)
 	items = make([]frontier.Item, 0, min(n, usualHead))
-	for {
-		if more, err = q.Step(); !more || len(items) == n {
-			break
+	err = w.f.db.Each(queries.load, func(q *sqlitedb.Stmt) error {
+		if more = len(items) == n; more {
+			return nil
 		}
 		it, err := w.item(q)
-		if err != nil {
-			return nil, false, err
-		}
 		items = append(items, it)
-	}
+		return err
+	}, h.id, int64(behind.Rank), behind.ID, n+1)
 	if err == nil {
 		err = w.referrers(items)
 	}
@@ -197,16 +192,12 @@ func (w *writer) referrers(items []frontier.Item) error {
 			continue
 		}
 		if it.FoundOn != id {
-			id = it.FoundOn
-			w.f.urlOf.Bind(id)
-			found, err := w.f.urlOf.Step()
-			if err != nil {
+			id, url = it.FoundOn, ""
+			if err := w.f.db.Each(queries.urlOf, func(q *sqlitedb.Stmt) error {
+				url = q.ColumnText(0)
+				return nil
+			}, id); err != nil {
 				return err
-			}
-			url = ""
-			if found {
-				url = w.f.urlOf.ColumnText(0)
-				w.f.urlOf.Reset()
 			}
 		}
 		it.Referrer = url
@@ -253,21 +244,18 @@ func (w *writer) activate(n int) error {
 
 func (w *writer) left(h *host) (frontier.HostLeft, error) {
 	left := frontier.HostLeft{Name: h.name}
-	q := w.f.countHost
-	defer q.Reset()
-	q.Bind(h.id)
-	_, err := q.Step()
-	if err == nil {
+	err := w.f.db.Each(queries.countHost, func(q *sqlitedb.Stmt) error {
 		left.Queued, left.Pages = int(q.ColumnInt(0)), int(h.known-h.refused-q.ColumnInt(1))
 		left.Visited = left.Pages - (left.Queued - int(q.ColumnInt(2)))
-	}
+		return nil
+	}, h.id)
 	return left, err
 }
 
 // putVisit adds a row of the current round to visits. Unknown values are NULL, and take no room.
 func (w *writer) putVisit(url int64, v *frontier.Visit, retries int) error {
 	unless := sqlitedb.Unless
-	return w.f.visit.Run(url, millis(v.At), v.Status, unless(v.Class == "", v.Class), v.Bytes, retries, w.round,
+	return w.f.db.Run(queries.visit, url, millis(v.At), v.Status, unless(v.Class == "", v.Class), v.Bytes, retries, w.round,
 		unless(v.Change == "", string(v.Change)), unless(v.ETag == "", v.ETag), unless(v.LastModified.IsZero(), v.LastModified.UnixMilli()),
 		unless(v.Digest == noDigest, string(v.Digest[:])), unless(!v.Refused, 1))
 }

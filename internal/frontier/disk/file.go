@@ -13,15 +13,9 @@ import (
 type file struct {
 	db  *sqlitedb.DB
 	ids []identity // of the database files and of the lock
-
-	begin, commit, rollback                     *sqlitedb.Stmt
-	putURL, putPlace, putPlaced, unqueue, spent *sqlitedb.Stmt
-	putRequest                                  *sqlitedb.Stmt
-	visit, load, urlOf, hostByName, countHost   *sqlitedb.Stmt
-	putHost, putMeta, putSink                   *sqlitedb.Stmt
 }
 
-// openFile opens the database, makes its tables, and prepares the statements.
+// openFile opens the database and makes its tables.
 func openFile(path string, cfg *Config) (*file, error) {
 	db, err := sqlitedb.Open(path, sqlitedb.Config{CacheBytes: cacheBytes, Accept: checkOwner})
 	if err != nil {
@@ -43,14 +37,11 @@ func (f *file) setUp(cfg *Config) error {
 	if err := makeTables(f.db, cfg.Program); err != nil {
 		return err
 	}
-	if err := f.prepare(); err != nil {
-		return err
-	}
 	// The writer runs checkpoints by Config.walBytes. SQLite would run one at each commit beyond 4 MB and rewrite hot pages.
 	if err := f.db.Exec("PRAGMA wal_autocheckpoint = 0"); err != nil {
 		return err
 	}
-	if err := f.db.Transact(func() error { return f.putMeta.Run(metaProgram, cfg.Program) }); err != nil {
+	if err := f.db.Transact(func() error { return f.db.Run(queries.putMeta, metaProgram, cfg.Program) }); err != nil {
 		return err // the file cannot be written
 	}
 	for _, suffix := range []string{"", "-wal"} { // the log exists now
@@ -78,16 +69,6 @@ func (f *file) checkMode(mode Mode) error {
 		return fmt.Errorf("%s: %w", filepath.Dir(f.db.Path()), ErrExists)
 	case mode == Resume && tables == 0:
 		return fmt.Errorf("%s: %w", filepath.Dir(f.db.Path()), ErrMissing)
-	}
-	return nil
-}
-
-// prepare prepares the statements. It must run after makeTables, as statements need their tables.
-func (f *file) prepare() (err error) {
-	for _, q := range f.queries() {
-		if *q.stmt, err = f.db.Prepare(q.sql); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -122,40 +103,32 @@ func present(ids []identity) error {
 
 var errForeign = errors.New("it is a database of another program: name another directory")
 
-type query struct {
-	stmt **sqlitedb.Stmt
-	sql  string
-}
-
-// queries lists all statements. The tests examine how SQLite executes them.
-func (f *file) queries() []query {
-	return []query{
-		{&f.begin, `BEGIN IMMEDIATE`},
-		{&f.commit, `COMMIT`},
-		{&f.rollback, `ROLLBACK`},
-		{&f.putURL, `INSERT INTO urls (id, host, rank, depth, hops, seed, referrer, queued_at, url, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&f.putRequest, `INSERT INTO requests (url, request) VALUES (?, ?)`},
-		{&f.putPlace, `INSERT INTO places (host, rank, url, attempts, returns, strikes) VALUES (?, ?, ?, ?, ?, ?)`},
-		{&f.putPlaced, `UPDATE placed SET url = ?, visit = ?`},
-		{&f.unqueue, `DELETE FROM places WHERE host = ? AND rank = ? AND url = ?`},
-		{&f.visit, `INSERT INTO visits (url, at, status, class, bytes, retries, round, change, etag, modified, digest, refused)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BLOB), ?)`},
-		{&f.spent, `UPDATE places SET attempts = ?, returns = ?, strikes = ? WHERE host = ? AND rank = ? AND url = ?`},
-		// LEFT JOIN, so that a row of places is found even if its URL is missing.
-		{&f.load, `SELECT q.rank, q.url, q.attempts, q.returns, q.strikes, u.depth, u.hops, u.seed, u.referrer, u.queued_at, u.url, u.kind,
-			q.visit, v.at, v.status, v.bytes, v.etag, v.modified, v.digest, r.request
-			FROM places q LEFT JOIN urls u ON u.id = q.url LEFT JOIN visits v ON v.id = q.visit LEFT JOIN requests r ON r.url = q.url
-			WHERE q.host = ? AND (q.rank, q.url) > (?, ?) ORDER BY q.rank, q.url LIMIT ?`},
-		{&f.urlOf, `SELECT url FROM urls WHERE id = ?`},
-		{&f.hostByName, `SELECT ` + hostColumns + ` FROM hosts WHERE name = ?`},
-		// Selects the number of URLs queued, and of those that are no pages (a host has few) the known and the queued.
-		{&f.countHost, `SELECT (SELECT count(*) FROM places WHERE host = ?1), count(*), count(q.url)
-			FROM urls u LEFT JOIN places q ON q.host = u.host AND q.rank = u.rank AND q.url = u.id
-			WHERE u.host = ?1 AND u.kind IS NOT NULL`},
-		{&f.putHost, `INSERT INTO hosts (id, name, known, dormant, refused) VALUES (?, ?, ?, nullif(?, 0), ?)
-			ON CONFLICT (id) DO UPDATE SET known = excluded.known, dormant = excluded.dormant, refused = excluded.refused`},
-		{&f.putMeta, `INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`},
-		{&f.putSink, `INSERT INTO sinks (path, format, bytes, records) VALUES (?, ?, ?, ?)
-			ON CONFLICT (path) DO UPDATE SET format = excluded.format, bytes = excluded.bytes, records = excluded.records`},
-	}
+// queries has the statements that are run for each URL or each question. The tests examine how SQLite executes them.
+var queries = struct {
+	putURL, putRequest, putPlace, putPlaced, unqueue, visit, spent, load, urlOf, hostByName, countHost, putHost, putMeta, putSink string
+}{
+	putURL:     `INSERT INTO urls (id, host, rank, depth, hops, seed, referrer, queued_at, url, kind) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	putRequest: `INSERT INTO requests (url, request) VALUES (?, ?)`,
+	putPlace:   `INSERT INTO places (host, rank, url, attempts, returns, strikes) VALUES (?, ?, ?, ?, ?, ?)`,
+	putPlaced:  `UPDATE placed SET url = ?, visit = ?`,
+	unqueue:    `DELETE FROM places WHERE host = ? AND rank = ? AND url = ?`,
+	visit: `INSERT INTO visits (url, at, status, class, bytes, retries, round, change, etag, modified, digest, refused)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(? AS BLOB), ?)`,
+	spent: `UPDATE places SET attempts = ?, returns = ?, strikes = ? WHERE host = ? AND rank = ? AND url = ?`,
+	// LEFT JOIN, so that a row of places is found even if its URL is missing.
+	load: `SELECT q.rank, q.url, q.attempts, q.returns, q.strikes, u.depth, u.hops, u.seed, u.referrer, u.queued_at, u.url, u.kind,
+		q.visit, v.at, v.status, v.bytes, v.etag, v.modified, v.digest, r.request
+		FROM places q LEFT JOIN urls u ON u.id = q.url LEFT JOIN visits v ON v.id = q.visit LEFT JOIN requests r ON r.url = q.url
+		WHERE q.host = ? AND (q.rank, q.url) > (?, ?) ORDER BY q.rank, q.url LIMIT ?`,
+	urlOf:      `SELECT url FROM urls WHERE id = ?`,
+	hostByName: `SELECT id, known, coalesce(dormant, 0), refused FROM hosts WHERE name = ?`,
+	// Selects the number of URLs queued, and of those that are no pages (a host has few) the known and the queued.
+	countHost: `SELECT (SELECT count(*) FROM places WHERE host = ?1), count(*), count(q.url)
+		FROM urls u LEFT JOIN places q ON q.host = u.host AND q.rank = u.rank AND q.url = u.id
+		WHERE u.host = ?1 AND u.kind IS NOT NULL`,
+	putHost: `INSERT INTO hosts (id, name, known, dormant, refused) VALUES (?, ?, ?, nullif(?, 0), ?)
+		ON CONFLICT (id) DO UPDATE SET known = excluded.known, dormant = excluded.dormant, refused = excluded.refused`,
+	putMeta: `INSERT INTO meta (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`,
+	putSink: `INSERT INTO sinks (path, format, bytes, records) VALUES (?, ?, ?, ?)
+		ON CONFLICT (path) DO UPDATE SET format = excluded.format, bytes = excluded.bytes, records = excluded.records`,
 }

@@ -17,29 +17,29 @@ type host struct {
 
 // hosts caches the hosts of recent batches. Each changed host is written once per transaction.
 type hosts struct {
-	f       *file
+	db      *sqlitedb.DB
 	byName  map[string]*host
 	dirty   []*host
 	last    int64 // the largest ID
 	dormant int64 // the last position
 }
 
-func newHosts(f *file) hosts {
-	return hosts{f: f, byName: make(map[string]*host)}
+func newHosts(db *sqlitedb.DB) hosts {
+	return hosts{db: db, byName: make(map[string]*host)}
 }
 
 func (hs *hosts) find(name string) (*host, error) {
 	if h := hs.byName[name]; h != nil {
 		return h, nil
 	}
-	q := hs.f.hostByName
-	q.Bind(name)
-	found, err := q.Step()
-	if !found {
+	var h *host
+	err := hs.db.Each(queries.hostByName, func(q *sqlitedb.Stmt) error {
+		h = &host{id: q.ColumnInt(0), name: name, known: q.ColumnInt(1), dormant: q.ColumnInt(2), refused: q.ColumnInt(3)}
+		return nil
+	}, name)
+	if h == nil || err != nil {
 		return nil, err
 	}
-	h := scanHost(q)
-	q.Reset()
 	return h, hs.keep(h)
 }
 
@@ -51,15 +51,6 @@ func (hs *hosts) named(name string) (*host, error) {
 	hs.last++
 	h = &host{id: hs.last, name: name}
 	return h, hs.keep(h)
-}
-
-const hostColumns = `id, name, known, coalesce(dormant, 0), refused`
-
-func scanHost(q *sqlitedb.Stmt) *host {
-	return &host{
-		id: q.ColumnInt(0), name: q.ColumnText(1), known: q.ColumnInt(2), dormant: q.ColumnInt(3),
-		refused: q.ColumnInt(4),
-	}
 }
 
 // keep adds a host to the cache. If the cache is full, it drops all others first.
@@ -93,7 +84,7 @@ func (hs *hosts) layDown(h *host) {
 
 func (hs *hosts) write() error {
 	for _, h := range hs.dirty {
-		if err := hs.f.putHost.Run(h.id, h.name, h.known, h.dormant, h.refused); err != nil {
+		if err := hs.db.Run(queries.putHost, h.id, h.name, h.known, h.dormant, h.refused); err != nil {
 			return err
 		}
 		h.dirty = false
@@ -109,7 +100,7 @@ const layDownQuery = `UPDATE hosts SET dormant = id +
 	WHERE dormant IS NULL AND EXISTS (SELECT 1 FROM places WHERE host = hosts.id)`
 
 func (hs *hosts) restore() (c Counts, err error) {
-	err = hs.f.db.Each(`SELECT total(known), (SELECT count(*) FROM places), count(*), max(id), max(dormant) FROM hosts`, func(s *sqlitedb.Stmt) error {
+	err = hs.db.Each(`SELECT total(known), (SELECT count(*) FROM places), count(*), max(id), max(dormant) FROM hosts`, func(s *sqlitedb.Stmt) error {
 		c.Known, c.Queued, c.Hosts = s.ColumnInt(0), s.ColumnInt(1), s.ColumnInt(2)
 		c.Done = c.Known - c.Queued
 		hs.last, hs.dormant = s.ColumnInt(3), max(0, s.ColumnInt(4))

@@ -144,7 +144,7 @@ func (s *Store) settleKey(f *file) (err error) {
 	maps.Copy(s.meta, own)
 	return f.db.Transact(func() error {
 		for key, value := range own {
-			if err := f.putMeta.Run(key, value); err != nil {
+			if err := f.db.Run(queries.putMeta, key, value); err != nil {
 				return err
 			}
 		}

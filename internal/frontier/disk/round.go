@@ -32,7 +32,7 @@ func (w *writer) beginRound(since int64, meta map[string]string) error {
 		return err
 	}
 	for key, value := range meta {
-		if err := w.f.putMeta.Run(key, value); err != nil {
+		if err := w.f.db.Run(queries.putMeta, key, value); err != nil {
 			return err
 		}
 	}

@@ -199,7 +199,7 @@ func (s *Store) SetMeta(key, value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.meta[key] = value
-	s.noted = append(s.noted, op{kind: opDo, do: func(w *writer) error { return w.f.putMeta.Run(key, value) }})
+	s.noted = append(s.noted, op{kind: opDo, do: func(w *writer) error { return w.f.db.Run(queries.putMeta, key, value) }})
 }
 
 func (s *Store) tell(o op) { s.batch = append(s.batch, o) }

@@ -70,7 +70,7 @@ func (w *writer) placeHost(host int64) error {
 }
 
 func (w *writer) putPlace(host int64, it *frontier.Item) error {
-	return w.f.putPlace.Run(host, int64(it.Rank), it.ID, int(it.Attempt), int(it.Returns), int(it.URLFailures))
+	return w.f.db.Run(queries.putPlace, host, int64(it.Rank), it.ID, int(it.Attempt), int(it.Returns), int(it.URLFailures))
 }
 
 // placeAll writes all unplaced URLs.
@@ -87,7 +87,7 @@ func (w *writer) placeAll() error {
 	}
 	last := u.rows[len(u.rows)-1].id
 	u.rows = u.rows[:0]
-	return w.f.putPlaced.Run(last, visit)
+	return w.f.db.Run(queries.putPlaced, last, visit)
 }
 
 // placeQuery writes the rows that earlier processes and this one have left unwritten; compare the view queue. Among the

@@ -28,7 +28,7 @@ func (w *writer) restore() (err error) {
 	if err := w.f.db.Transact(func() error { return w.f.db.Exec(placeQuery + ";" + layDownQuery) }); err != nil {
 		return err
 	}
-	w.hosts = newHosts(w.f)
+	w.hosts = newHosts(w.f.db)
 	if w.counts, err = w.hosts.restore(); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (w *writer) applyAll(ops []op) error {
 			continue
 		}
 		if w.began.IsZero() {
-			if err := w.f.begin.Run(); err != nil {
+			if err := w.f.db.Exec("BEGIN IMMEDIATE"); err != nil {
 				return err
 			}
 			w.began = w.s.cfg.clock.Now()
@@ -143,7 +143,7 @@ func (w *writer) commit() error {
 	if err := present(w.f.ids); err != nil {
 		return err
 	}
-	if err := w.f.commit.Run(); err != nil {
+	if err := w.f.db.Exec("COMMIT"); err != nil {
 		return err
 	}
 	w.began, w.ops = time.Time{}, 0
@@ -164,7 +164,7 @@ func (w *writer) writePositions() error {
 		}
 	}
 	for _, p := range w.positions {
-		if err := w.f.putSink.Run(p.Path, p.Format, p.Bytes, p.Records); err != nil {
+		if err := w.f.db.Run(queries.putSink, p.Path, p.Format, p.Bytes, p.Records); err != nil {
 			return err
 		}
 	}
@@ -195,7 +195,7 @@ func (w *writer) checkpoint(limit int64) error {
 // end closes the database. If the store has failed, it does not commit the open transaction.
 func (w *writer) end() error {
 	if !w.began.IsZero() {
-		_ = w.f.rollback.Run() // after many failures SQLite has rolled back itself, and returns an error here
+		_ = w.f.db.Exec("ROLLBACK") // after many failures SQLite has rolled back itself, and returns an error here
 	}
 	failed := w.s.Err()
 	if bad := (*rowError)(nil); errors.As(failed, &bad) { // so that a person finds the row in places

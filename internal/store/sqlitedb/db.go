@@ -35,9 +35,8 @@ type DB struct {
 	info  fs.FileInfo // identity of the file, whatever its name
 	isNew bool        // the file had no content when it was opened
 	open  Opener
-	conn  Conn // nil when it is closed
-	stmts []*Stmt
-	idle  map[string]*Stmt // those of Each that may run again, by their queries
+	conn  Conn             // nil when it is closed
+	kept  map[string]*Stmt // those that stay prepared, by their queries
 }
 
 // Open opens a file, in WAL mode unless it is read only. If the file does not exist, Open makes it, unless read only,
@@ -55,7 +54,7 @@ func Open(path string, cfg Config) (*DB, error) {
 	if strings.ContainsRune(path, 0) {
 		return nil, fmt.Errorf("%q: leave out the NUL, at which file names end", path)
 	}
-	d := &DB{path: path, open: open, idle: make(map[string]*Stmt)}
+	d := &DB{path: path, open: open, kept: make(map[string]*Stmt)}
 	if d.isNew, err = d.claim(!cfg.ReadOnly); err != nil {
 		return nil, err
 	}
@@ -162,6 +161,11 @@ func (d *DB) Transact(f func() error) error {
 	if err := d.Exec("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
+	return d.Finish(f)
+}
+
+// Finish runs f in the transaction that has begun, as Transact does.
+func (d *DB) Finish(f func() error) error {
 	err := f()
 	if err == nil {
 		err = d.Exec("COMMIT")
@@ -199,29 +203,25 @@ func (d *DB) query(query string, row func(*Stmt)) error {
 // Run runs a statement that returns no rows. Parameters are those of [DB.Each].
 func (d *DB) Run(query string, params ...any) error { return d.Each(query, nil, params...) }
 
-// Each runs a query, and calls row for each of its rows. Parameters are those of [Stmt.Bind]; with them the query stays
-// prepared for its next run. It ends early if row returns an error, and returns that.
+// Each runs a query, and calls row for each of its rows. Parameters are of type int64, int, float64, bool (as 0 or 1) or
+// string, which is copied; nil and all other types are NULL. With parameters the query stays prepared for its next run.
+// Each ends early if row returns an error, and returns that.
 func (d *DB) Each(query string, row func(*Stmt) error, params ...any) error {
-	s, err := d.idle[query], error(nil)
-	delete(d.idle, query) // row may run the same query
-	if s == nil {
-		s, err = d.prepare(query)
+	s := d.kept[query]
+	if s != nil && !s.running {
+		return s.run(d, row, params)
 	}
-	if err != nil {
-		return err
+	again := s != nil // row runs the same query
+	stmt, rc := d.conn.Prepare(query)
+	if rc != OK {
+		return d.fail(rc)
 	}
-	s.Bind(params...)
-	for found := true; found && err == nil; {
-		if found, err = s.Step(); found {
-			err = row(s)
-		}
+	s = &Stmt{Row: stmt, stmt: stmt}
+	if len(params) > 0 && !again {
+		d.kept[query] = s
+		return s.run(d, row, params)
 	}
-	s.Reset()
-	if err == nil && len(params) > 0 && d.idle[query] == nil {
-		d.idle[query] = s
-		return nil
-	}
-	return errors.Join(err, s.close())
+	return errors.Join(s.run(d, row, params), d.check(stmt.Close()))
 }
 
 // Checkpoint moves the log into the file and truncates it. It reports false if another connection still reads from the
@@ -244,17 +244,14 @@ func (d *DB) Close() error {
 	if d.conn == nil {
 		return nil
 	}
-	for _, s := range d.stmts {
-		_ = s.close() // the error is that of its last step, which was returned already
-	}
-	for _, s := range d.idle {
-		_ = s.close()
+	for _, s := range d.kept {
+		_ = s.stmt.Close() // the error is that of its last step, which was returned already
 	}
 	var err error
 	if rc := d.conn.Close(); rc != OK {
 		err = &Error{Path: d.path, Code: rc, Message: "it was not closed"}
 	}
-	d.conn, d.stmts, d.idle = nil, nil, nil
+	d.conn, d.kept = nil, nil
 	return err
 }
 

@@ -28,40 +28,31 @@ func open(t testing.TB, path string, cfg sqlitedb.Config) *sqlitedb.DB {
 	return db
 }
 
-func prepare(t testing.TB, db *sqlitedb.DB, query string) *sqlitedb.Stmt {
-	t.Helper()
-	s, err := db.Prepare(query)
-	require.NoError(t, err)
-	return s
-}
-
 func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "t.db") }
 
 // What is bound is what is read, whatever the text and however long.
 func TestRoundTrip(t *testing.T) {
 	db := open(t, newPath(t), sqlitedb.Config{})
 	require.NoError(t, db.Exec(`CREATE TABLE t (i INTEGER, f REAL, a TEXT, b TEXT, n TEXT) STRICT`))
-	insert, read := prepare(t, db, `INSERT INTO t VALUES (?, ?, ?, ?, ?)`), prepare(t, db, `SELECT * FROM t`)
-	clean := prepare(t, db, `DELETE FROM t`)
 	rapid.Check(t, func(t *rapid.T) {
 		i, f := rapid.Int64().Draw(t, "i"), rapid.Float64().Draw(t, "f")
 		a := rapid.String().Draw(t, "a")
 		b := strings.Repeat(rapid.SampledFrom([]string{"x", "é", "\x00"}).Draw(t, "b"), rapid.IntRange(0, 5000).Draw(t, "n"))
-		require.NoError(t, insert.Run(i, f, a, b, sqlitedb.Unless(a == "", a)))
+		require.NoError(t, db.Run(`INSERT INTO t VALUES (?, ?, ?, ?, ?)`, i, f, a, b, sqlitedb.Unless(a == "", a)))
 		require.EqualValues(t, 1, db.Changes())
-		found, err := read.Step()
-		require.NoError(t, err)
-		require.True(t, found)
-		require.Equal(t, i, read.ColumnInt(0))
-		require.Equal(t, f, read.ColumnFloat(1))
-		require.Equal(t, a, read.ColumnText(2))
-		require.Equal(t, b, string(read.ColumnBytes(3)))
-		require.Equal(t, a == "", read.ColumnIsNull(4))
-		require.Equal(t, a, read.ColumnText(4))
-		found, err = read.Step()
-		require.NoError(t, err)
-		require.False(t, found)
-		require.NoError(t, clean.Run())
+		found := 0
+		require.NoError(t, db.Each(`SELECT * FROM t WHERE ?`, func(read *sqlitedb.Stmt) error {
+			found++
+			require.Equal(t, i, read.ColumnInt(0))
+			require.Equal(t, f, read.ColumnFloat(1))
+			require.Equal(t, a, read.ColumnText(2))
+			require.Equal(t, b, string(read.ColumnBytes(3)))
+			require.Equal(t, a == "", read.ColumnIsNull(4))
+			require.Equal(t, a, read.ColumnText(4))
+			return nil
+		}, true))
+		require.Equal(t, 1, found)
+		require.NoError(t, db.Run(`DELETE FROM t WHERE ?`, true))
 	})
 }
 
@@ -69,30 +60,35 @@ func TestRoundTrip(t *testing.T) {
 func TestRunsAgain(t *testing.T) {
 	db := open(t, newPath(t), sqlitedb.Config{})
 	require.NoError(t, db.Exec(`CREATE TABLE t (i INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2)`))
-	insert, read := prepare(t, db, `INSERT INTO t VALUES (?)`), prepare(t, db, `SELECT i FROM t ORDER BY i`)
-	require.ErrorContains(t, insert.Run(1), "UNIQUE constraint failed: t.i")
-	require.NoError(t, insert.Run(3))
-	require.ErrorContains(t, insert.Run(3, 3), "column index out of range")
-	require.NoError(t, insert.Run(4))
+	insert := func(params ...any) error { return db.Run(`INSERT INTO t VALUES (?)`, params...) }
+	require.ErrorContains(t, insert(1), "UNIQUE constraint failed: t.i")
+	require.NoError(t, insert(3))
+	require.ErrorContains(t, insert(3, 3), "column index out of range")
+	require.NoError(t, insert(4))
+	enough, found := errors.New("enough"), 0
 	for range 2 {
-		found, err := read.Step()
-		require.NoError(t, err)
-		require.True(t, found)
-		require.EqualValues(t, 1, read.ColumnInt(0))
-		read.Reset()
+		require.ErrorIs(t, db.Each(`SELECT i FROM t WHERE i > ? ORDER BY i`, func(read *sqlitedb.Stmt) error {
+			found++
+			require.EqualValues(t, 1, read.ColumnInt(0))
+			return enough
+		}, 0), enough)
 	}
-	require.NoError(t, read.Run())
+	require.Equal(t, 2, found)
+	require.NoError(t, db.Each(`SELECT i FROM t WHERE i > ? ORDER BY i`, func(*sqlitedb.Stmt) error {
+		found++
+		return nil
+	}, 0))
+	require.Equal(t, 6, found)
 }
 
 // Runs allocate nothing.
 func TestAllocations(t *testing.T) {
 	db := open(t, newPath(t), sqlitedb.Config{})
 	require.NoError(t, db.Exec(`CREATE TABLE t (i INTEGER PRIMARY KEY, a TEXT); BEGIN`))
-	insert := prepare(t, db, `INSERT INTO t VALUES (?, ?)`)
 	text, i := strings.Repeat("x", 100), int64(0)
 	allocations := testing.AllocsPerRun(1000, func() {
 		i++
-		if err := insert.Run(i, text); err != nil {
+		if err := db.Run(`INSERT INTO t VALUES (?, ?)`, i, text); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -127,8 +123,7 @@ func TestQueries(t *testing.T) {
 	require.ErrorContains(t, db.Each(`SELECT FROM`, nil), "syntax error")
 	_, err = sqlitedb.Open(db.Path(), sqlitedb.Config{Accept: func(*sqlitedb.DB) error { return stop }})
 	require.ErrorIs(t, err, stop)
-	_, err = db.Prepare(`SELECT * FROM nowhere`)
-	require.ErrorContains(t, err, db.Path()+": no such table: nowhere (1)")
+	require.ErrorContains(t, db.Each(`SELECT * FROM nowhere`, nil), db.Path()+": no such table: nowhere (1)")
 }
 
 // A query with parameters may run again, also for each of its own rows, after an error, and after its table was changed.
@@ -299,7 +294,7 @@ func TestCheckpoint(t *testing.T) {
 
 func TestCloseTwice(t *testing.T) {
 	db := open(t, newPath(t), sqlitedb.Config{})
-	prepare(t, db, `SELECT 1`)
+	require.NoError(t, db.Run(`SELECT 1 WHERE ?`, false))
 	require.NoError(t, db.Close())
 	require.NoError(t, db.Close())
 }

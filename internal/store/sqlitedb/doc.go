@@ -1,13 +1,12 @@
 // Package sqlitedb opens SQLite files and runs prepared statements on them, for the packages that keep something on
 // disk.
 //
-// A [DB] is one connection, in WAL mode, and a [Stmt] is one of its prepared statements:
+// A [DB] is one connection, in WAL mode. It keeps the statements that have parameters prepared, by their texts:
 //
 //	db, err := sqlitedb.Open(path, sqlitedb.Config{})
-//	insert, err := db.Prepare(`INSERT INTO t VALUES (?, ?)`)
-//	err = insert.Run(7, "seven")
+//	err = db.Run(`INSERT INTO t VALUES (?, ?)`, 7, "seven")
 //
-// Neither is safe for concurrent use. The only thing that calls wait for is the lock of another process, up to
+// It is not safe for concurrent use. The only thing that calls wait for is the lock of another process, up to
 // [Config.BusyTimeout]. A DB must be closed, which closes its statements.
 //
 // A file that Open makes survives a power failure from its first checkpoint on; one before leaves no database. A file

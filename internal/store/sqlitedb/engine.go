@@ -42,18 +42,24 @@ type Conn interface {
 	Close() Code // must be called once, after all statements are closed
 }
 
-// Statement is a prepared statement. Its methods correspond to those of [Stmt].
+// Row is a row of a result. Its columns are counted from 0.
+type Row interface {
+	ColumnInt(column int) int64
+	ColumnFloat(column int) float64
+	// ColumnBytes returns text, or nil for NULL. It is valid until row of [DB.Each] returns or asks for the column again.
+	ColumnBytes(column int) []byte
+	ColumnIsNull(column int) bool
+}
+
+// Statement is a prepared statement. Its parameters are counted from 1.
 type Statement interface {
+	Row
 	Int(param int, v int64) Code
 	Float(param int, v float64) Code
 	Null(param int) Code
 	Text(param int, v string) Code // keeps a copy of v until Reset
 	Step() Code
 	Reset()
-	ColumnInt(column int) int64
-	ColumnFloat(column int) float64
-	ColumnBytes(column int) []byte // memory that belongs to SQLite
-	ColumnIsNull(column int) bool
 	Close() Code // must be called once
 }
 
