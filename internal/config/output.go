@@ -119,12 +119,15 @@ func (c checker) ending() {
 	}
 	format, ending := endingFormat(o.Path)
 	compression, foreign := unwritten[ending]
-	written := given.rank() > least
+	written, markdown := given.rank() > least, ending == ".md" || ending == ".markdown"
 	switch {
 	case format != "" && format != o.Format && written && (ending != ".txt" || o.Format == "warc"): // records of any format may be called .txt
 		c.report("output.format", given, "%s contradicts the ending %s of %s%s; give --format %s, or another name", document.Quote(o.Format), ending, document.Quote(o.Path), c.place("output.path"), format)
-	case format == "" && (ending == ".md" || ending == ".markdown") && !written:
+	case format == "" && markdown && !written:
 		c.report("output.path", path, "%s: Markdown is a file for each page, in a directory; give --format markdown -o DIR/, or use 'crawl read URL' for single pages", document.Quote(o.Path))
+	case markdown && o.Format == string(sink.Markdown):
+		c.report("output.path", path, "%s would be a directory, as Markdown is a file for each page; give -o %s/, or -o %s/ for one of that name, or use 'crawl read URL' for single pages",
+			document.Quote(o.Path), strings.TrimSuffix(o.Path, filepath.Ext(o.Path)), o.Path)
 	case format == "" && foreign && (compression || !written):
 		hint := ""
 		if ending == ".xml" {

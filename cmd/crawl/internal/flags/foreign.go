@@ -145,6 +145,7 @@ var foreignCommands = map[string]string{
 	"grep":     "'crawl --item page --field url=page --field found=re:REGEXP URL' finds the pages with a text",
 	"search":   "'crawl --item page --field url=page --field found=re:REGEXP URL' finds the pages with a text",
 	"extract":  "'crawl --field NAME=css:SELECTOR URL' takes values out of pages, and 'crawl try' shows what matches",
+	"markdown": "'crawl read URL' prints the main text of a page as Markdown, and --format markdown -o DIR/ writes that of a site",
 	"links":    "'crawl audit URL' finds broken links; records have the links of each page",
 	"lint":     "'crawl audit URL' looks for what is wrong with a site",
 	"validate": "'crawl audit URL' looks for what is wrong with a site",
