@@ -115,7 +115,7 @@ func TestItemsOfQuotes(t *testing.T) {
 	_, stderr := crawls(t, 0, append(fast, url, "-o", file, "--item", "css:.quote", "--field", "text=css:.text", "--field", "author=css:.author",
 		"--field", "tags:all=css:.tags .tag", "--next", "css:li.next a")...)
 	sameRows(t, site.Rows, tableOf(t, file, site.Rows[0]), "text", "author", "tags")
-	require.Contains(t, stderr, "97 of item")
+	require.Contains(t, stderr, "97 items")
 	require.Contains(t, stderr, "done: 10 pages")
 }
 

@@ -295,8 +295,8 @@ func fleetSummary(f *Fleet) string {
 		return ""
 	}
 	whole := dashboard.Whole
-	text := fmt.Sprintf("%s in %s is %s and has %s hosts. All %s processes together: %s URLs queued, %s of them handed out; %s of %s done, as of %.0f s ago.",
-		f.Worker, f.Job, strings.ReplaceAll(f.State, "_", " "), whole(int64(f.Hosts)), whole(int64(f.Processes)), whole(f.Queued), whole(f.Leased), whole(f.Done), whole(f.Known), f.AgeSeconds)
+	text := fmt.Sprintf("%s in %s is %s and has %s. All %s together: %s queued, %s of them handed out; %s of %s done, as of %.0f s ago.",
+		f.Worker, f.Job, strings.ReplaceAll(f.State, "_", " "), dashboard.Plural(int64(f.Hosts), "host"), dashboard.Plural(int64(f.Processes), "process"), dashboard.Plural(f.Queued, "URL"), whole(f.Leased), whole(f.Done), whole(f.Known), f.AgeSeconds)
 	if f.SilentSeconds > f.LeaseSeconds/2 {
 		text += fmt.Sprintf(" Redis was last heard %.0f s ago.", f.SilentSeconds)
 	}

@@ -166,7 +166,7 @@ func figuresOf(s *state, rate string) []dashboard.Figure {
 	return []dashboard.Figure{
 		{Name: "Pages", Value: whole(s.Pages), Note: rate},
 		{Name: "Queued", Value: whole(s.Frontier.Queued), Note: "of " + whole(s.Frontier.Known) + " known"},
-		{Name: "Requests", Value: whole(s.Requests), Note: whole(s.Failed) + " failed, " + whole(s.Retries) + " retries"},
+		{Name: "Requests", Value: whole(s.Requests), Note: whole(s.Failed) + " failed, " + dashboard.Plural(s.Retries, "retry")},
 		{Name: "Refused (429, 503)", Value: whole(refused), Note: share},
 		{Name: "Errors", Value: whole(s.Errors), Note: "URLs not obtained" + forbidden},
 		{Name: "Received", Value: dashboard.Bytes(s.WireBytes), Note: dashboard.Bytes(s.Bytes) + " unpacked"},
@@ -214,7 +214,7 @@ func waitsOf(rows []dashboard.Row) []dashboard.Count {
 	}
 	list := make([]dashboard.Count, 0, len(by))
 	for name, w := range by {
-		list = append(list, dashboard.Count{Name: name, N: w.hosts, Note: dashboard.Whole(w.urls) + " URLs queued"})
+		list = append(list, dashboard.Count{Name: name, N: w.hosts, Note: dashboard.Plural(w.urls, "URL") + " queued"})
 	}
 	list = ranked(list)
 	return list[:min(len(list), maxWaits)]
@@ -259,8 +259,8 @@ func workingOf(s *state) string {
 		return "The crawl has not begun."
 	}
 	part := func(seconds float64) int { return int(min(100*seconds/total, 100) + 0.5) }
-	return fmt.Sprintf("%d workers: %d %% of the time fetching, %d %% waiting for a permit, the rest without a URL that may be fetched.",
-		s.Workers.Count, part(s.Workers.BusySeconds), part(s.Workers.WaitSeconds))
+	return fmt.Sprintf("%s: %d %% of the time fetching, %d %% waiting for a permit, the rest without a URL that may be fetched.",
+		dashboard.Plural(int64(s.Workers.Count), "worker"), part(s.Workers.BusySeconds), part(s.Workers.WaitSeconds))
 }
 
 // maxOrders is how many blocked hosts are listed, and how many with a rate of their own.
@@ -294,7 +294,7 @@ func hostFigures(k *Host) []dashboard.Figure {
 			limit = dashboard.Number(d.LimitRPS) + "/s"
 		}
 		add("Limit of the host", limit, "refused of late, or told")
-		add("Circuit", strings.ReplaceAll(d.State.String(), "_", " "), whole(d.ConsecutiveFails)+" failures in a row")
+		add("Circuit", strings.ReplaceAll(d.State.String(), "_", " "), dashboard.Plural(int64(d.ConsecutiveFails), "failure")+" in a row")
 		add("In flight", whole(d.InFlight), whole(d.Waiting)+" waiting")
 		add("Latency", dashboard.Number(d.AvgLatencyMS)+" ms", dashboard.Number(d.P95LatencyMS)+" ms at the 95th percentile")
 		add("Failed requests", dashboard.Number(100*d.ErrorRate)+" %", "of the last requests")

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/treadlight/crawl/record"
 )
 
@@ -109,8 +111,11 @@ func (s *Items) count(e *record.Extracted) {
 // maxCounted bounds the number of fields that are counted per kind.
 const maxCounted = 1000
 
-// Summary returns a text per kind about what this process has written, such as "120 of product, 3 without price". It is
-// safe for concurrent use.
+// unnamed is the kind of items whose rules give them no name.
+const unnamed = "item"
+
+// Summary returns a text per kind about what this process has written, such as "120 of product, 3 without price", or "45
+// items" if they have no name. It is safe for concurrent use.
 func (s *Items) Summary() (all []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,6 +128,9 @@ func (s *Items) Summary() (all []string) {
 			}
 		}
 		text := fmt.Sprintf("%d of %s", c.items, kind)
+		if kind == unnamed {
+			text = english.Plural(int(c.items), unnamed, "")
+		}
 		if len(lacking) > 0 {
 			text += ", " + strings.Join(lacking[:min(len(lacking), 5)], ", ")
 		}

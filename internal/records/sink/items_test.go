@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/treadlight/crawl/internal/web/items"
 	"github.com/treadlight/crawl/record"
 )
 
@@ -27,4 +28,15 @@ func TestItemsSummary(t *testing.T) {
 	write("review")
 	require.Equal(t, []string{"2 of product, 1 without price, 2 without shop", "1 of review"}, s.Summary())
 	require.NoError(t, s.Close())
+}
+
+// Items without a name are counted as a person counts them.
+func TestItemsWithoutAName(t *testing.T) {
+	w, err := New(io.Discard, Config{Format: JSONL})
+	require.NoError(t, err)
+	s := NewItems(w, ItemsConfig{Kinds: []string{unnamed}})
+	for _, want := range []string{"1 item", "2 items"} {
+		require.NoError(t, s.WriteItem(nil, record.Item{Value: &record.Extracted{Kind: items.DefaultName}, JSON: []byte("{}")}))
+		require.Equal(t, []string{want}, s.Summary())
+	}
 }

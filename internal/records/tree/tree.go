@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/treadlight/crawl/internal/records/chunk"
 	"github.com/treadlight/crawl/internal/records/recordfile"
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -80,13 +82,8 @@ func (w *Writer) index() error {
 	if err != nil {
 		return fmt.Errorf("make %s of the chunks: %w", Index, err)
 	}
-	switch n := len(pages); {
-	case more:
-		w.pages = fmt.Sprintf("more than %d pages", n)
-	case n == 1:
-		w.pages = "1 page"
-	default:
-		w.pages = fmt.Sprintf("%d pages", n)
+	if w.pages = english.Plural(len(pages), "page", ""); more {
+		w.pages = "more than " + w.pages
 	}
 	return atomicfile.Replace(filepath.Join(w.dir, Index), 0o666, func(f io.Writer) error {
 		_, err := io.WriteString(f, list(pages, more))
@@ -127,7 +124,7 @@ func list(pages map[string]listed, more bool) string {
 	if len(files) > 0 {
 		name, _, _ = strings.Cut(files[0], "/")
 	}
-	fmt.Fprintf(&b, "# %s\n\n> %d pages as Markdown, each with its URL at its head. chunks.jsonl has them in chunks.\n", name, len(pages))
+	fmt.Fprintf(&b, "# %s\n\n> %s as Markdown, each with its URL at its head. chunks.jsonl has them in chunks.\n", name, english.Plural(len(pages), "page", ""))
 	last := ""
 	for _, file := range files {
 		host, _, _ := strings.Cut(file, "/")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"golang.org/x/text/unicode/bidi"
 
 	"github.com/treadlight/crawl/internal/records/sink"
@@ -77,12 +78,9 @@ func Seconds(s float64) string {
 // Count returns a number with separators between its thousands.
 func Count[N int | int64 | uint64](n N) string { return humanize.Comma(int64(n)) }
 
-// Plural returns a count and its noun: 1 page, 2 pages.
+// Plural returns a count and its noun: 1 page, 2 pages, 2 retries.
 func Plural[N int | int64 | uint64](n N, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return Count(n) + " " + noun + "s"
+	return Count(n) + " " + english.PluralWord(int(n), noun, "")
 }
 
 // Size returns a number of bytes with a unit that keeps the number short.

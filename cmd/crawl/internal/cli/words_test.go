@@ -87,6 +87,7 @@ func TestNumbers(t *testing.T) {
 	}
 	require.Equal(t, "1 page", Plural(1, "page"))
 	require.Equal(t, "0 pages", Plural(0, "page"))
+	require.Equal(t, "1 retry, 2 retries", Plural(1, "retry")+", "+Plural(2, "retry"))
 	require.Equal(t, "1,000 pages", Plural(1000, "page"))
 }
 

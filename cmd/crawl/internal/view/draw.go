@@ -188,7 +188,7 @@ func (p *picture) facts(columns int) []string {
 		add(styleWarn, "refused", no...)
 	}
 	add(styleNone, "bytes", cli.Size(s.Bytes), cli.Size(int64(bytes))+"/s", cli.Size(s.WireBytes)+" as received")
-	requests := []string{cli.Count(s.Requests), fmt.Sprintf("%d workers", s.Workers.Count)}
+	requests := []string{cli.Count(s.Requests), cli.Plural(s.Workers.Count, "worker")}
 	if s.Retries > 0 {
 		requests = append(requests, Retries(s.Retries))
 	}

@@ -128,12 +128,7 @@ func failed(n int64) string {
 }
 
 // Retries returns a number of retries in words.
-func Retries(n int64) string {
-	if n == 1 {
-		return "1 retry"
-	}
-	return cli.Count(n) + " retries"
-}
+func Retries(n int64) string { return cli.Plural(n, "retry") }
 
 type fact struct {
 	name    string // empty means that it belongs to the fact before it

@@ -280,7 +280,7 @@ func (t *Text) repetitions() {
 	}
 	t.title("Repetitions: %s exact, %s near", cli.Count(x.Exact), cli.Count(x.Near))
 	for _, g := range x.Groups {
-		t.url("  "+cli.Count(g.Total)+" times more: ", g.Of)
+		t.url("  "+cli.Plural(g.Total, "time")+" more: ", g.Of)
 		for _, u := range g.URLs[:min(len(g.URLs), fewNames)] {
 			t.url("       ", u)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/treadlight/crawl/internal/pipeline"
 	"github.com/treadlight/crawl/internal/ratelimit"
@@ -326,6 +327,11 @@ func (t *Table) Fill(rows []Row) {
 
 // Whole writes a count with its thousands apart: 1 234 567, by spaces that do not break.
 func Whole(n int64) string { return strings.ReplaceAll(humanize.Comma(n), ",", "\u202f") }
+
+// Plural writes a count and its noun: 1 page, 2 pages, 2 retries.
+func Plural(n int64, noun string) string {
+	return Whole(n) + " " + english.PluralWord(int(n), noun, "")
+}
 
 // Number writes a measure with as many digits as say something: 0.25, 3.5, 120.
 func Number(v float64) string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
+	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
 // Severity says how much a finding matters.
@@ -281,7 +282,7 @@ func lacking(of set, thing func(r *row) bool) query {
 				continue
 			}
 			for _, n := range list {
-				found(Finding{URL: n.url, Detail: fmt.Sprintf("%d other pages have it", others)})
+				found(Finding{URL: n.url, Detail: cli.Plural(others, "other page") + " with it"})
 			}
 		}
 	}

@@ -117,7 +117,7 @@ var Table = []Rule{
 	})},
 	{"hreflang-target", groupLanguages, "Translation is not indexable", Warning, "a page names a translation that redirects, is noindex, has another canonical URL, or is forbidden by robots.txt", "name the canonical, indexable URL", on(languages, leads(moved|forbidden|hidden|renamed|sending))},
 	{"hreflang-self", groupLanguages, "Page does not name itself", Warning, "a page names translations and is not among them", "add the page itself", on(indexable, func(r *row) (string, bool) {
-		return fmt.Sprintf("it names %d others", len(r.html().Languages)), len(r.html().Languages) > 0 && !r.variants && !translates(r.html(), r.url)
+		return "it names " + cli.Plural(len(r.html().Languages), "other"), len(r.html().Languages) > 0 && !r.variants && !translates(r.html(), r.url)
 	})},
 	{"hreflang-conflict", groupLanguages, "Two pages of one language", Warning, "a page names different URLs for one code", "leave one", on(languages, hreflangConflict)},
 	{"hreflang-relative", groupLanguages, "Relative URL of a translation", Warning, "a translation is named by a relative URL, which search engines ignore", "write the whole URL", on(languages, func(r *row) (string, bool) { return strconv.Quote(r.ref.Raw), !facts.Absolute().MatchString(r.ref.Raw) })},
@@ -153,7 +153,7 @@ var Table = []Rule{
 	{"sitemap-missing", groupSitemaps, "Page in no sitemap", Notice, "an indexable page is in none of the sitemaps that there are", "add it", on(unmapped, func(*row) (string, bool) { return "", true })},
 
 	{"page-empty", groupContent, "Empty page", Warning, "a page has neither text nor images, nor scripts that could make some", "fill it, or answer with 404", on(pages, func(r *row) (string, bool) {
-		return fmt.Sprintf("%d bytes of HTML", r.page.Size), r.html().Empty && !r.page.Cut && (r.html().Refresh == "" || r.html().Refresh == r.url)
+		return cli.Plural(r.page.Size, "byte") + " of HTML", r.html().Empty && !r.page.Cut && (r.html().Refresh == "" || r.html().Refresh == r.url)
 	})},
 	{"soft-404", groupContent, "Error page with a status of 200", Warning, "a short page has a title or heading that says not found", "answer with 404", on(indexable, func(r *row) (string, bool) {
 		title, heading := cmp.Or(r.html().Titles...), cmp.Or(r.html().Headings...)
@@ -166,7 +166,7 @@ var Table = []Rule{
 	{"duplicate-page", groupContent, "The same page twice", Warning, "another indexable page is the same byte by byte", "redirect one to the other, or name one as canonical", repeated(neardup.Exact, "the same as ")},
 	{"near-duplicate", groupContent, "Nearly the same page twice", Notice, "another indexable page that is no translation says nearly the same, by a fingerprint of its main text; not of thin pages", "merge them, or name one as canonical", repeated(neardup.Near, "nearly the same as ")},
 	{"thin-page", groupContent, "Thin page", Notice, "the main element of an indexable page, or else its body, has fewer than 100 words outside of navigation and footer", "say more, or merge it with another page", on(indexable, func(r *row) (string, bool) {
-		return fmt.Sprintf("%d words", r.html().Words), r.html().Words < thinWords && !r.html().Empty
+		return cli.Plural(r.html().Words, "word"), r.html().Words < thinWords && !r.html().Empty
 	})},
 	{"alt-missing", groupContent, "Image without a description", Warning, "an image has no alt attribute; one that is only decoration has an empty one", "describe it in alt", noted("alt-missing", "images")},
 	{"jsonld-invalid", groupContent, "Invalid JSON-LD", Warning, "a block of JSON-LD is no JSON", "correct it: the message says where", noted("jsonld-invalid", "blocks")},
