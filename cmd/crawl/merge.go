@@ -73,6 +73,11 @@ func (o *merging) run(ctx context.Context) error {
 	if err != nil {
 		return cli.IO(err)
 	}
+	for _, file := range files {
+		if err := cli.CheckSkipped(file); err != nil {
+			return err
+		}
+	}
 	m, err := merge.Prepare(ctx, files, o.cfg)
 	if err != nil {
 		return mergeError(ctx, err)

@@ -69,6 +69,9 @@ func (o *reporting) run(ctx context.Context) error {
 	if o.html != "" || o.asJSON {
 		usual = 100
 	}
+	if err := cli.CheckSkipped(o.path); err != nil {
+		return err
+	}
 	sum, err := summary.Read(ctx, o.path, summary.Config{Round: o.round, List: cmp.Or(o.top, usual)})
 	switch {
 	case errors.Is(err, context.Canceled):

@@ -10,8 +10,11 @@ import (
 	"github.com/treadlight/crawl/internal/records/sink"
 )
 
-// SeedsKind is the kind of files that callers of FileKind compare with.
-const SeedsKind = "it is a list of URLs, for --input-file"
+// The kinds of files that callers of FileKind compare with.
+const (
+	SeedsKind   = "it is a list of URLs, for --input-file"
+	SkippedKind = "it has what a crawl left out, as output.skipped writes it: no command reads it, but 'jq -r .reason FILE | sort | uniq -c' counts the reasons, and 'crawl explain URL' says more of one URL"
+)
 
 // kinds lists the kinds of files that this program reads or writes, by a pattern of how they begin. The first one that
 // matches counts.
@@ -21,7 +24,7 @@ var kinds = [][2]string{
 	{"[^\n]*\x00", "it is no text"},
 	{`\{.*"elapsed_seconds":`, "it has the states of a crawl, as --stats writes them: show it with 'crawl stats'"},
 	{`\{"time":.*"cause":`, "it has the events of a crawl, as output.events writes them"},
-	{`\{"url":.*"reason":.*"detail":`, "it has what a crawl left out, as output.skipped writes it"},
+	{`\{"url":"[^"]*","reason":"[^"]*","detail":`, SkippedKind},
 	{`\{"url":.*"fetched_at":`, "it has the records of a crawl, as --output writes them"},
 	{`\{`, "it is JSON of another kind"},
 	{`\S+ \d{14} \{`, "it is the index of an archive (CDXJ), as --warc writes it"},
@@ -39,6 +42,15 @@ func FileKind(path string) string {
 	const peek = 64 << 10            // longer than the first line of nearly any record
 	head, _ := bufio.NewReaderSize(f, peek).Peek(peek)
 	return kindOf(head)
+}
+
+// CheckSkipped returns an error if path is a list of what a crawl left out, for commands that read records: its lines have
+// URLs too. It does not look into a pipe, which would lose what is read.
+func CheckSkipped(path string) error {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || FileKind(path) != SkippedKind {
+		return nil //nolint:nilerr // whoever reads the file reports it
+	}
+	return IOf("%s has no records of a crawl: %s", path, SkippedKind)
 }
 
 func kindOf(head []byte) string {

@@ -26,6 +26,7 @@ func TestKindOf(t *testing.T) {
 		{`{"time":"2026-01-02T03:04:05.000Z","elapsed_seconds":1}`, "crawl stats"},
 		{`{"time":"2026-01-02T03:04:05.000Z","host":"a.test","cause":"refused"}`, "output.events"},
 		{`{"url":"http://b.test/","reason":"other_host","detail":"host b.test is not a seed host","referrer":"http://a.test/"}`, "output.skipped"},
+		{`{"url":"http://b.test/","kind":"page","depth":0,"fetched_at":"2026-01-02T03:04:05Z","fields":{"reason":"x","detail":"y"}}`, "records"},
 		{"\nhttps://a.test/\nhttps://b.test/\n", "--input-file"},
 		{`{"a":1}`, "another kind"},
 		{`{`, "another kind"},
