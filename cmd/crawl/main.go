@@ -10,7 +10,7 @@
 //   - job: one crawl from the command line, for crawl, resume, again and demo
 //   - flags: the flags of the settings, the help and the manual pages
 //   - view: a crawl as people see it: while it runs, at its end, and by its records
-//   - cli: streams, the terminal, exit codes, and numbers and tables in words
+//   - cli: streams, the terminal, exit codes, and texts for people: numbers, tables, and pages by templates
 //
 // # Output
 //

@@ -1,5 +1,5 @@
 // Package cli has what all commands use: the standard streams and the terminal, the exit codes and the errors that
-// carry them, and numbers, lists and tables as text for people.
+// carry them, and text for people: numbers, lists, tables, and pages by templates.
 package cli
 
 import (

@@ -226,16 +226,15 @@ func WriteCSV(r *Report, w io.Writer) error {
 var files embed.FS
 
 var (
-	functions = map[string]any{
-		"count": cli.Count[int], "size": cli.Size, "plain": cli.Clean, "plural": cli.Plural[int], "join": strings.Join, "has": strings.Contains,
-		"web":   func(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") },
-		"minus": func(a, b int) int { return a - b }, "long": func(n int64) int { return int(n) }, "trim": strings.TrimRight, "cells": func(s string) string { return strings.ReplaceAll(s, "|", `\|`) },
+	own = map[string]any{
+		"plain": cli.Clean, "has": strings.Contains, "trim": strings.TrimRight, "cells": func(s string) string { return strings.ReplaceAll(s, "|", `\|`) },
+		"web": func(s string) bool { return strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "https://") },
 	}
 	page = sync.OnceValue(func() *template.Template {
-		return template.Must(template.New("report.html").Funcs(functions).ParseFS(files, "report.html"))
+		return template.Must(template.New("report.html").Funcs(cli.Functions()).Funcs(own).ParseFS(files, "report.html"))
 	})
 	texts = sync.OnceValue(func() *plain.Template {
-		return plain.Must(plain.New("").Funcs(functions).ParseFS(files, "*.xml", "*.txt", "*.md"))
+		return plain.Must(plain.New("").Funcs(cli.Functions()).Funcs(own).ParseFS(files, "*.xml", "*.txt", "*.md"))
 	})
 )
 

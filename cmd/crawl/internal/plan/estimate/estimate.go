@@ -10,12 +10,9 @@ import (
 	"io"
 	"math"
 	"net/url"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"text/template"
 	"time"
 
 	"github.com/treadlight/crawl"
@@ -162,33 +159,13 @@ func (h *Host) Sitemap(url string) *Sitemap {
 }
 
 //go:embed report.txt
-var text string
+var template string
 
-var page = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(map[string]any{
-		"one": func(s string) string { return cli.OneLine(cli.Clean(s)) }, "seconds": cli.Seconds, "rate": rate, "span": span,
-		"count": func(n any) string { return cli.Count(integer(n)) }, "size": func(n int) string { return cli.Size(int64(n)) },
-		"plural": func(n any, noun string) string { return cli.Plural(integer(n), noun) },
-	}).Parse(text))
-})
+var page = cli.NewPage(template, 14, "", map[string]any{"rate": rate, "span": span})
 
-func integer(n any) int64 { return reflect.ValueOf(n).Int() }
-
-// Write writes the report for people, wrapped to columns. A line of the template with a tab has a name before it and a
-// text behind it.
+// Write writes the report for people, wrapped to columns.
 func (r *Report) Write(w io.Writer, columns int) error {
-	var raw, b strings.Builder
-	if err := page().Execute(&raw, r); err != nil {
-		return err
-	}
-	for line := range strings.Lines(raw.String()) {
-		if name, text, row := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); row {
-			cli.Hanging(&b, "  "+name, text, 14, columns)
-		} else {
-			b.WriteString(line)
-		}
-	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, page.Text(r, columns))
 	return err
 }
 
