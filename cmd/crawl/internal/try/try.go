@@ -5,6 +5,7 @@ package try
 import (
 	"bytes"
 	"context"
+	_ "embed" // try.txt
 	"fmt"
 	"io"
 	"strings"
@@ -86,13 +87,13 @@ func look(p *crawl.Page, rules *items.Rules) (*Report, error) {
 	}
 	body := extract.UTF8(bytes.Clone(p.Body), p.Charset)
 	budget := effort.New(context.Background(), effort.Steps(len(body), 1<<32), nil, p.FetchedAt)
-	page := &items.Page{URL: url, Base: url, Budget: budget}
+	at := &items.Page{URL: url, Base: url, Budget: budget}
 	if p.ContentType == "application/json" || p.ContentType == "text/json" || strings.HasSuffix(p.ContentType, "+json") {
-		page.JSON, _ = fields.ReadJSON(body, budget)
+		at.JSON, _ = fields.ReadJSON(body, budget)
 	} else {
-		page.Document = dom.ParseWithin(body, dom.MaxElements, budget)
+		at.Document = dom.ParseWithin(body, dom.MaxElements, budget)
 		if u, err := canonical.Parse(p.First("base[href]").URL("href")); err == nil { // an empty text is none
-			page.Base = u
+			at.Base = u
 		}
 		scripts := 0
 		for range p.Find("script") {
@@ -100,110 +101,23 @@ func look(p *crawl.Page, rules *items.Rules) (*Report, error) {
 		}
 		r.Scripts = scripts >= someScripts && len(p.Text()) < littleText
 	}
-	r.Tried, err = rules.Try(page)
+	r.Tried, err = rules.Try(at)
 	return r, err
 }
 
+//go:embed try.txt
+var template string
+
+var page = cli.NewPage(template, 0, "    ", map[string]any{"clip": clip})
+
 // Write writes the report for people, wrapped to columns.
 func (r *Report) Write(w io.Writer, columns int) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: status %d, %s, %s\n", r.URL, r.Status, r.ContentType, cli.Size(int64(r.Bytes)))
-	for _, k := range r.Kinds {
-		r.kind(&b, k)
-	}
-	if len(r.Fields) > 0 {
-		b.WriteString("\nfields of the page\n")
-		tell(&b, r.Fields, true)
-	}
-	for _, n := range r.Next {
-		fmt.Fprintf(&b, "\nnext %s\n", n.Rule)
-		switch {
-		case n.Skips != "":
-			fmt.Fprintf(&b, "  not for this page: %s\n", n.Skips)
-		case len(n.Links) == 0:
-			fmt.Fprintf(&b, "  no link: %s\n", n.Miss)
-		}
-		for i, link := range n.Links {
-			if i == 5 {
-				fmt.Fprintf(&b, "  and %d more\n", len(n.Links)-i)
-				break
-			}
-			fmt.Fprintf(&b, "  %s\n", link)
-		}
-	}
-	r.offers(&b)
-	if r.Scripts && (r.Missed() || len(r.Kinds)+len(r.Fields) == 0) {
-		b.WriteString("\nThe page has little text and several scripts: what a browser shows may be made by them, and is not in it.\n")
-	}
-	var out strings.Builder
-	for line := range strings.Lines(cli.Clean(b.String())) {
-		cli.Indent(&out, line, cli.IndentOf(line)+"    ", columns)
-	}
-	_, err := io.WriteString(w, out.String())
+	_, err := io.WriteString(w, page.Text(r, columns))
 	return err
 }
 
-func (r *Report) kind(b *strings.Builder, k items.TriedKind) {
-	fmt.Fprintf(b, "\nitem %s: ", k.Rule)
-	switch {
-	case k.Skips != "":
-		fmt.Fprintf(b, "not for this page: %s\n", k.Skips)
-		return
-	case k.Found == 0:
-		fmt.Fprintf(b, "none\n  %s\n", k.Miss)
-	default:
-		fmt.Fprintf(b, "%s\n", cli.Plural(int64(k.Found), "item"))
-	}
-	for i, item := range k.Shown {
-		mark := fmt.Sprintf("  %d ", i+1)
-		if item.Whole != nil {
-			fmt.Fprintf(b, "%s%s\n", mark, clip(string(item.Whole)))
-		}
-		for _, f := range item.Fields {
-			value := strings.Join(f.Values, " | ")
-			fmt.Fprintf(b, "%s%s: %s\n", mark, f.Name, clip(value))
-			mark = "    "
-		}
-	}
-	if more := k.Found - len(k.Shown); more > 0 {
-		fmt.Fprintf(b, "    and %d more\n", more)
-	}
-	tell(b, k.Fields, false)
-}
-
-// tell writes which fields are missing and where. With values it also writes the values that were found.
-func tell(b *strings.Builder, all []items.TriedField, values bool) {
-	for _, f := range all {
-		switch {
-		case f.Found == 0:
-			fmt.Fprintf(b, "  ! %s: %s\n", f.Rule, f.Miss)
-		case f.Found < f.Of:
-			fmt.Fprintf(b, "  %s: in %d of %d\n", f.Name, f.Found, f.Of)
-		case values:
-			fmt.Fprintf(b, "  %s: %s\n", f.Name, clip(strings.Join(f.Shown, " | ")))
-		}
-	}
-}
-
-func (r *Report) offers(b *strings.Builder) {
-	if len(r.Offers) == 0 {
-		if len(r.Kinds)+len(r.Fields)+len(r.Next) == 0 {
-			b.WriteString("\nno rule to suggest: no list of elements, and no thing of schema.org\n" +
-				"  look with --item css:SELECTOR, --field NAME=css:SELECTOR or json:PATH\n")
-		}
-		return
-	}
-	b.WriteString("\nthere could be items of\n")
-	for _, o := range r.Offers {
-		fmt.Fprintf(b, "  --item %s (%d)\n", cli.ShellWord(o.Rule), o.Count)
-		for _, f := range o.Fields {
-			fmt.Fprintf(b, "    --field %s\n", cli.ShellWord(f))
-		}
-	}
-}
-
 func clip(s string) string {
-	if s = strings.Join(strings.Fields(s), " "); len(s) > longestLine {
+	if s = strings.Join(strings.Fields(cli.Clean(s)), " "); len(s) > longestLine {
 		return dom.Clip(s, longestLine) + "..."
 	}
 	return s
