@@ -1,8 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
+	_ "embed" // texts/explain.txt
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -143,51 +143,22 @@ func (x *explaining) write(p *explained) error {
 	if x.json {
 		return json.NewEncoder(x.Out).Encode(p)
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", cli.Clean(p.Input))
-	for _, s := range p.Steps {
-		if x.all || s.From != s.To {
-			fmt.Fprintf(&b, "  %-16s%s\n  %16s%s\n", s.Rule, cli.Clean(s.To), "", s.Why)
-		}
+	if !x.all {
+		p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(s assembly.ExplainStep) bool { return s.From == s.To })
 	}
-	if p.Error != "" {
-		fmt.Fprintf(&b, "  %-16s%s\n", "no URL", cli.Clean(p.Error))
-	} else {
-		p.writeVerdicts(&b)
-	}
-	_, err := io.WriteString(x.Out, b.String())
+	_, err := io.WriteString(x.Out, explainPage.Text(p, 0))
 	return err
 }
 
-// writeVerdicts writes the decisions about a URL that can be crawled.
-func (p *explained) writeVerdicts(b *strings.Builder) {
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(b, "  %-16s%s\n", name, cli.Clean(fmt.Sprintf(format, args...)))
-	}
-	line("URL", "%s", p.URL)
-	line("scope", "%s: %s", map[bool]string{true: "in", false: "out"}[p.Scope.In], p.Scope.Reason)
-	line("robots.txt", "%s: %s", p.Robots.Verdict, p.Robots.Reason)
-	if asked := inMilliseconds(p.Robots.CrawlDelayMS); asked > 0 {
-		text := fmt.Sprintf("%v between two requests", inMilliseconds(p.Robots.ObeyedMS))
-		switch {
-		case p.Robots.ObeyedMS == 0:
-			text = fmt.Sprintf("not obeyed: robots.txt asks for %v, and %s", asked, p.Robots.Unobeyed)
-		case p.Robots.Unobeyed != "":
-			text += fmt.Sprintf(": robots.txt asks for %v, and %s", asked, p.Robots.Unobeyed)
-		}
-		line("Crawl-delay", "%s", text)
-	}
-	for _, s := range p.Robots.Sitemaps {
-		line("sitemap", "%s", s)
-	}
-	p.writePace(line)
-	p.writeState(line)
-	p.writeCrawl(line)
-}
+//go:embed texts/explain.txt
+var explainText string
 
-// writePace writes how fast the host may be asked, by the lowest of the ceilings.
-func (p *explained) writePace(line func(name, format string, args ...any)) {
-	line("host", "%s: %s", p.Host, cmp.Or(p.Pace.Rule, "no rule of hosts matches"))
+var explainPage = cli.NewPage(explainText, 18, "", map[string]any{
+	"ms": inMilliseconds, "utc": func(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" },
+})
+
+// Pacing returns how fast the host may be asked, by the lowest of the ceilings.
+func (p *explained) Pacing() string {
 	most, why := p.Pace.MaxRPS, ""
 	if gap := p.Pace.MinDelayMS; gap > 0 {
 		most, why = min(most, 1000/gap), fmt.Sprintf(", at least %v between two", inMilliseconds(gap))
@@ -198,57 +169,8 @@ func (p *explained) writePace(line func(name, format string, args ...any)) {
 	if p.Crawl != nil {
 		why += ", by the settings of this command" // the running crawl may have others
 	}
-	line("pace", "%s: %.4g/s to begin with, %.4g to %.4g/s, %d at a time%s", p.Pace.Strategy,
+	return fmt.Sprintf("%s: %.4g/s to begin with, %.4g to %.4g/s, %d at a time%s", p.Pace.Strategy,
 		min(p.Pace.InitialRPS, most), min(p.Pace.MinRPS, most), most, p.Pace.MaxInFlight, why)
-	if p.Pace.Cap != "" {
-		line("cap", "%s", p.Pace.Cap)
-	}
-	if p.Pace.Quota != "" {
-		line("quota", "%s", p.Pace.Quota)
-	}
-}
-
-// writeState writes what became of the URL in the crawl whose state was opened, if one was.
-func (p *explained) writeState(line func(name, format string, args ...any)) {
-	k := p.State
-	if k == nil {
-		return
-	}
-	if k.State == "unknown" {
-		line("state", "unknown: no page that was visited led to it, or its links were left out: nofollow, too deep, or beyond a limit; a crawl with output.skipped lists such links")
-		return
-	}
-	from := "as a seed"
-	if k.Referrer != "" {
-		from = "from " + k.Referrer
-	}
-	line("state", "%s: found at %s, depth %d, %s", k.State, inUTC(k.QueuedAt), k.Depth, from)
-	if k.Round == 0 {
-		return
-	}
-	what := fmt.Sprintf("status %d", k.Status)
-	if k.Class != "" {
-		what = strings.TrimPrefix(what+", ", "status 0, ") + k.Class
-	}
-	if k.Change != "" {
-		what += ", " + k.Change
-	}
-	line("visited", "%s, round %d: %s", inUTC(k.VisitedAt), k.Round, what)
-}
-
-func inUTC(t time.Time) string { return t.UTC().Format(time.DateTime) + " UTC" }
-
-// writeCrawl writes what the running crawl knows of the host, if a crawl was asked.
-func (p *explained) writeCrawl(line func(name, format string, args ...any)) {
-	if p.Crawl == nil {
-		return
-	}
-	if l := p.Crawl.Limiter; l != nil {
-		line("engine", "%.3g/s, circuit %s, %d in flight, next request in %v: %s", l.FillRate, l.State, l.InFlight, inMilliseconds(l.NextPermitInMS), l.Reason)
-	}
-	if f := p.Crawl.Frontier; f != nil {
-		line("frontier", "%d queued, %d in flight, %d pages: %s", f.Queued, f.InFlight, f.Pages, f.Reason)
-	}
 }
 
 func inMilliseconds(ms float64) time.Duration {

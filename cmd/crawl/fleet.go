@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed" // texts/fleet.txt
 	"errors"
 	"fmt"
 	"io"
@@ -181,7 +182,7 @@ func (o *fleetOptions) set(ctx context.Context, fleet *redis.Fleet) error {
 	}
 	for i := range st.Budgets {
 		if _, set := before[st.Budgets[i].Name]; set && st.Ended == "" && st.Budgets[i].UsedUp() {
-			cli.Say(o.Out, "%s: so its processes end\n", budgetLine(&st.Budgets[i]))
+			cli.Say(o.Out, "%s: so its processes end\n", budgetLine(st.Budgets[i]))
 		}
 	}
 	return nil
@@ -194,49 +195,23 @@ func bound(value string) string {
 	return value
 }
 
+//go:embed texts/fleet.txt
+var fleetText string
+
+var fleetPage = cli.NewPage(fleetText, 0, "", map[string]any{
+	"standing": standing, "advice": advice, "budget": budgetLine, "add": func(a, b int64) int64 { return a + b },
+})
+
 // writeStatus writes a status for people.
 func writeStatus(w io.Writer, s *redis.Status, columns int) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, begun %s ago\n", s.Job, standing(s), cli.Seconds(s.Now.Sub(s.Created).Seconds()))
-	if text := advice(s); text != "" {
-		fmt.Fprintf(&b, "  %s\n", text)
-	}
-	if s.Unread > 0 {
-		fmt.Fprintf(&b, "  %s: %d of %d partitions are not in these figures\n", whoIsAway(s.Away), s.Unread, s.Partitions)
-	}
-	fmt.Fprintf(&b, "  URLs: %s known, %s done, %s queued", cli.Count(s.Known), cli.Count(s.Done), cli.Count(s.Queued))
-	if s.Refused > 0 {
-		fmt.Fprintf(&b, ", %s beyond the bound of their host", cli.Count(s.Refused))
-	}
-	fmt.Fprintf(&b, "\n  hosts: %s with a process, %s without: %s due, %s not due yet", cli.Count(s.Owned), cli.Count(s.Ready+s.Waiting), cli.Count(s.Ready), cli.Count(s.Waiting))
-	if s.Reclaimed > 0 {
-		fmt.Fprintf(&b, "; %s taken back from processes that had died", cli.Count(s.Reclaimed))
-	}
-	fmt.Fprintf(&b, "\n  memory: %s", cli.Size(s.MemoryBytes))
-	if s.MemoryLimit > 0 {
-		fmt.Fprintf(&b, " of %s", cli.Size(s.MemoryLimit))
-	}
-	b.WriteString("\n")
-	for i := range s.Budgets {
-		fmt.Fprintf(&b, "  %s\n", budgetLine(&s.Budgets[i]))
-	}
+	b.WriteString(fleetPage.Text(s, 0))
 	if len(s.Workers) > 0 {
 		b.WriteString("\n")
 		cli.Layout(&b, workerColumns(s), columns)
 	}
 	_, err := io.WriteString(w, cli.Clean(b.String()))
 	return err
-}
-
-// whoIsAway says which masters of a cluster do not answer.
-func whoIsAway(masters []string) string {
-	switch len(masters) {
-	case 0:
-		return "a part of the cluster does not answer"
-	case 1:
-		return "the master " + masters[0] + " of the cluster is away"
-	}
-	return "the masters " + strings.Join(masters, ", ") + " of the cluster are away"
 }
 
 var standings = map[redis.Ended][2]string{
@@ -278,7 +253,7 @@ func advice(s *redis.Status) string {
 	return ""
 }
 
-func budgetLine(b *redis.Budget) string {
+func budgetLine(b redis.Budget) string {
 	switch b.Name {
 	case "max_pages":
 		return fmt.Sprintf("%s: %s of %s", b.Name, cli.Count(int64(b.Used)), b.Plan)
