@@ -75,6 +75,7 @@ type Job struct {
 	stats   *statsWriter
 	events  *eventsWriter
 	skipped *skippedFile
+	lines   []*lineFile    // of events and skipped, as far as they are open
 	out     *destination   // the records of --output
 	items   []*destination // item files next to the records of pages, one per kind
 	archive *destination   // the archive of --warc; nil means no archive besides the output
@@ -176,9 +177,11 @@ func (j *Job) open() (err error) {
 	if j.events, err = openEvents(j.Settings.Output.Events, j.term, j.log); err != nil {
 		return err
 	}
+	j.lines = append(j.lines, j.events.lineFile)
 	if j.skipped, err = openSkipped(j.Settings.Output.Skipped, j.term, j.log); err != nil {
 		return err
 	}
+	j.lines = append(j.lines, j.skipped.lineFile)
 	if listen := j.Settings.Listen; listen.Addr != "" { // before the outputs: an address in use must not cost a file
 		j.console, err = watch.Listen(assembly.ListenConfig{
 			Addr: listen.Addr, Token: listen.Token, Version: cli.Version(), Log: j.log, OnStop: func() { j.in.stop() },
@@ -201,9 +204,14 @@ func (j *Job) abandon() error {
 	if j.console != nil {
 		errs = append(errs, j.console.Close())
 	}
-	j.events.close()
-	j.skipped.close()
+	j.closeLines()
 	return errors.Join(append(errs, j.stats.close(), j.in.close())...)
+}
+
+func (j *Job) closeLines() {
+	for _, f := range j.lines {
+		f.close()
+	}
 }
 
 // onEvent returns a function that passes events to output.events and to the console, or nil if there is neither; see
@@ -262,8 +270,7 @@ func (j *Job) crawl(ctx context.Context) error {
 	cause := err
 	j.nothing = cli.CodeOf(cmp.Or(cause, j.ended(&final))) == cli.CodeNothing
 	err = errors.Join(j.explain(err, &final), j.stats.write(), j.stats.close(), j.in.close())
-	j.events.close()
-	j.skipped.close()
+	j.closeLines()
 	// After a broken pipe nobody reads a report any more. After an error before the first request there is nothing to
 	// report.
 	if !errors.Is(err, syscall.EPIPE) && (err == nil || final.Requests > 0) {

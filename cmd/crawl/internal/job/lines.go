@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"log/slog"
 	"os"
@@ -18,35 +19,92 @@ import (
 	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
-// lineFile is a file that JSON lines are appended to, or a standard stream, which stays open.
+// lineFile is a file that lines of JSON are appended to, or a standard stream, which stays open. Lines wait in memory
+// until they are flushed. After the first failure nothing more is written. The zero lineFile has no file. It is not safe for
+// concurrent use.
 type lineFile struct {
-	name string    // for messages; empty means that nothing is written
-	w    io.Writer // nil if there is no file, and after a failed write of --stats
-	file *os.File  // to close; nil for a standard stream
+	name string // for messages; empty means that nothing is written
+	w    io.Writer
+	file *os.File                     // to close; nil for a standard stream
+	lost func(file, failed slog.Attr) // called at the first failure; nil calls nothing
+
+	buf     bytes.Buffer // lines that wait
+	waiting int64        // how many these are
+	written int64        // lines in the file
+	failed  error        // the first failure
 }
 
 // openLines opens what a flag or setting names: nothing if path is empty, the given stream if it is -, or a file.
-func openLines(what, path, streamName string, stream io.Writer) (lineFile, error) {
+func openLines(what, path, streamName string, stream io.Writer) (*lineFile, error) {
 	switch path {
 	case "":
-		return lineFile{}, nil
+		return new(lineFile), nil
 	case "-":
-		return lineFile{name: streamName, w: stream}, nil
+		return &lineFile{name: streamName, w: stream}, nil
 	}
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
-		return lineFile{}, cli.Open(what, err)
+		return nil, cli.Open(what, err)
 	}
-	return lineFile{path, f, f}, nil
+	return &lineFile{name: path, w: f, file: f}, nil
 }
 
-// statsWriter writes snapshots as JSON, one per line: every interval, on SIGUSR1, and once at the end. Without --stats
-// it does nothing. It is safe for concurrent use once snapshot is set.
+// add adds a line to those that wait.
+func (f *lineFile) add(line any) {
+	to := json.NewEncoder(&f.buf)
+	to.SetEscapeHTML(false) // URLs have an &
+	f.fail(to.Encode(line))
+	f.waiting++
+}
+
+// flush writes the lines that wait in one call, so that a reader never sees half of one.
+func (f *lineFile) flush() {
+	if f.failed == nil && f.buf.Len() > 0 {
+		_, err := f.w.Write(f.buf.Bytes())
+		if f.fail(err); err == nil {
+			f.written += f.waiting
+		}
+	}
+	f.waiting = 0
+	f.buf.Reset()
+}
+
+func (f *lineFile) fail(err error) {
+	if err == nil || f.failed != nil {
+		return
+	}
+	if f.failed = cli.Cause(err); f.lost != nil {
+		f.lost(slog.String("file", f.name), slog.Any("error", f.failed))
+	}
+}
+
+func (f *lineFile) close() {
+	if f.file != nil {
+		f.fail(f.file.Close())
+		f.file = nil
+	}
+}
+
+// summary returns, in words, what was written and where, what else there is to say, and the failure if there was one; ""
+// without a file.
+func (f *lineFile) summary(written, more string) string {
+	if f.name == "" {
+		return ""
+	}
+	text := written + " in " + f.name + more
+	if f.failed != nil {
+		text += fmt.Sprintf(", then %v", f.failed)
+	}
+	return text
+}
+
+// statsWriter writes snapshots: every interval, on SIGUSR1, and once at the end. Without --stats it does nothing. It is
+// safe for concurrent use once snapshot is set.
 type statsWriter struct {
 	snapshot func() pipeline.Snapshot
 
 	mu sync.Mutex // guards what follows
-	lineFile
+	*lineFile
 }
 
 func openStats(path string, stdout io.Writer) (*statsWriter, error) {
@@ -54,37 +112,31 @@ func openStats(path string, stdout io.Writer) (*statsWriter, error) {
 	return &statsWriter{lineFile: f}, err
 }
 
+// close returns an error if the file cannot be closed. A nil statsWriter has none.
 func (s *statsWriter) close() error {
-	if s == nil || s.file == nil {
+	if s == nil || s.lineFile == nil || s.failed != nil {
 		return nil
 	}
-	if err := s.file.Close(); err != nil {
-		return cli.IOf("close --stats: %w", err)
+	if s.lineFile.close(); s.failed != nil {
+		return cli.IOf("close --stats: %w", s.failed)
 	}
 	return nil
 }
 
-// write appends one line, in a single write so that a reader never sees half of it. Only the first failure is returned;
-// after it nothing is written.
+// write appends a line. Only the first failure is returned.
 func (s *statsWriter) write() error {
 	if s.name == "" {
 		return nil
 	}
 	snap := s.snapshot()
-	line, err := json.Marshal(&snap)
-	if err != nil {
-		return fmt.Errorf("encode snapshot: %w", err)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.w == nil {
+	if s.failed != nil {
 		return nil
 	}
-	if _, err := s.w.Write(append(line, '\n')); err != nil {
-		s.w = nil
-		return cli.Write("--stats "+s.name, cli.Cause(err))
-	}
-	return nil
+	s.add(&snap)
+	s.flush()
+	return cli.Write("--stats "+s.name, s.failed)
 }
 
 // run writes a line every interval until ctx ends.
@@ -103,25 +155,24 @@ const (
 	eventsBuffer = 64 << 10    // bytes; a fuller buffer is written at once
 )
 
-// eventsWriter writes events as JSON, one per line. The crawl never waits for it: an event that finds the queue full is
-// counted and dropped. After a failed write no more events are written, and the crawl goes on. Without output.events it
-// does nothing.
+// eventsWriter writes events. The crawl never waits for it: an event that finds the queue full is counted and dropped.
+// Without output.events it does nothing.
 type eventsWriter struct {
-	lineFile
-	log     *slog.Logger
+	*lineFile // only run uses it, and others once run has returned
+
 	queue   chan ratelimit.Event
 	dropped atomic.Int64
-
-	// Only run uses these, and others once it has returned.
-	buf     bytes.Buffer
-	waiting int64 // events in buf
-	written int64 // events in the file
-	failed  error // the first failure; nothing is written after it
 }
 
 func openEvents(path string, stderr io.Writer, log *slog.Logger) (*eventsWriter, error) {
 	f, err := openLines("output.events", path, "standard error", stderr)
-	return &eventsWriter{lineFile: f, log: log, queue: make(chan ratelimit.Event, eventsQueued)}, err
+	if err != nil {
+		return nil, err
+	}
+	f.lost = func(file, failed slog.Attr) {
+		log.Warn("events are not written any more; the crawl goes on", file, failed)
+	}
+	return &eventsWriter{lineFile: f, queue: make(chan ratelimit.Event, eventsQueued)}, nil
 }
 
 // hook returns a function that queues an event without waiting. It returns nil without output.events; the engine then
@@ -164,13 +215,15 @@ func (e *eventsWriter) finish() {
 	for range len(e.queue) {
 		e.add(<-e.queue)
 	}
+	e.flush()
 	if n := e.dropped.Load(); n > 0 {
-		e.addLine(droppedLine{
+		e.lineFile.add(droppedLine{
 			Time: stamp(clock.System().Now()), Cause: "dropped", Dropped: n,
 			Text: cli.Plural(n, "event") + " left out: they came faster than they could be written",
 		})
+		e.waiting = 0 // it is no event
+		e.flush()
 	}
-	e.flush()
 }
 
 type droppedLine struct {
@@ -183,62 +236,76 @@ type droppedLine struct {
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 func (e *eventsWriter) add(event ratelimit.Event) {
-	e.addLine(struct { // the format has a fixed number of digits
+	e.lineFile.add(struct { // the format has a fixed number of digits
 		Time string `json:"time"`
 		ratelimit.Event
 	}{stamp(event.Time), event})
-	e.waiting++
 	if e.buf.Len() >= eventsBuffer {
 		e.flush()
 	}
 }
 
-func (e *eventsWriter) addLine(line any) {
-	text, err := json.Marshal(line)
-	if err != nil { // no value of these types fails to encode
-		panic(fmt.Sprintf("encode event: %v", err))
-	}
-	e.buf.Write(append(text, '\n'))
-}
-
-// flush writes whole lines in one call, so that a reader never sees half of one.
-func (e *eventsWriter) flush() {
-	if e.failed == nil && e.buf.Len() > 0 {
-		_, err := e.w.Write(e.buf.Bytes())
-		if e.fail(err); err == nil {
-			e.written += e.waiting
-		}
-	}
-	e.waiting = 0
-	e.buf.Reset()
-}
-
-func (e *eventsWriter) fail(err error) {
-	if err == nil || e.failed != nil {
-		return
-	}
-	e.failed = cli.Cause(err)
-	e.log.Warn("events are not written any more; the crawl goes on", slog.String("file", e.name), slog.Any("error", e.failed))
-}
-
-func (e *eventsWriter) close() {
-	if e != nil && e.file != nil {
-		e.fail(e.file.Close())
-	}
-}
-
-// summary returns, in words, how many events were written and where, how many were dropped, and the failure if there
-// was one. It may be called after run has returned.
+// summary tells how many events were written, and how many were dropped. It may be called after run has returned.
 func (e *eventsWriter) summary() string {
-	if e.name == "" {
-		return ""
-	}
-	text := cli.Count(e.written) + " in " + e.name
+	more := ""
 	if n := e.dropped.Load(); n > 0 {
-		text += ", " + cli.Count(n) + " left out"
+		more = ", " + cli.Count(n) + " left out"
 	}
-	if e.failed != nil {
-		text += fmt.Sprintf(", then %v", e.failed)
+	return e.lineFile.summary(cli.Count(e.written), more)
+}
+
+// maxListed is how many URLs are remembered as listed, in some 10 MB. A menu links to the same ones on every page, so
+// when there are more, all are forgotten, and listed again if they come again.
+const maxListed = 1 << 18
+
+// skippedFile lists the URLs that a crawl leaves out, with the reason: once for each reason. Without output.skipped it
+// does nothing. The goroutine that writes records calls its hook, and others use it when the crawl has ended.
+type skippedFile struct {
+	*lineFile
+
+	seed   maphash.Seed
+	listed map[uint64]struct{} // URL and reason, hashed; at most maxListed
+}
+
+// skippedLine is a line of the file.
+type skippedLine struct {
+	URL      string `json:"url"`
+	Reason   string `json:"reason"` // a name to count by
+	Detail   string `json:"detail"` // the reason in words
+	Referrer string `json:"referrer,omitempty"`
+}
+
+func openSkipped(path string, stderr *cli.Terminal, log *slog.Logger) (*skippedFile, error) {
+	f, err := openLines("output.skipped", path, "standard error", stderr)
+	if err != nil {
+		return nil, err
 	}
-	return text
+	f.lost = func(file, failed slog.Attr) {
+		log.Warn("URLs that are left out are not listed any more; the crawl goes on", file, failed)
+	}
+	return &skippedFile{lineFile: f, seed: maphash.MakeSeed(), listed: make(map[uint64]struct{})}, nil
+}
+
+// hook returns a function that lists a URL. It returns nil without output.skipped; the crawl then collects none.
+func (s *skippedFile) hook() func(pipeline.Skip) {
+	if s.name == "" {
+		return nil
+	}
+	return func(skip pipeline.Skip) {
+		key := maphash.String(s.seed, skip.Reason+" "+skip.URL)
+		if _, again := s.listed[key]; again || s.failed != nil {
+			return
+		}
+		if len(s.listed) == maxListed {
+			clear(s.listed)
+		}
+		s.listed[key] = struct{}{}
+		s.add(skippedLine{URL: skip.URL, Reason: skip.Reason, Detail: skip.Detail, Referrer: skip.Referrer})
+		s.flush()
+	}
+}
+
+// summary tells how many URLs are listed. It may be called once the crawl has ended.
+func (s *skippedFile) summary() string {
+	return s.lineFile.summary(cli.Plural(s.written, "URL"), "")
 }
