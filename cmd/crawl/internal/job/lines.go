@@ -114,10 +114,11 @@ func openStats(path string, stdout io.Writer) (*statsWriter, error) {
 
 // close returns an error if the file cannot be closed. A nil statsWriter has none.
 func (s *statsWriter) close() error {
-	if s == nil || s.lineFile == nil || s.failed != nil {
+	if s == nil || s.lineFile == nil {
 		return nil
 	}
-	if s.lineFile.close(); s.failed != nil {
+	told := s.failed != nil
+	if s.lineFile.close(); s.failed != nil && !told {
 		return cli.IOf("close --stats: %w", s.failed)
 	}
 	return nil
