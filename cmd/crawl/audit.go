@@ -9,7 +9,6 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
-	"github.com/treadlight/crawl/internal/config"
 )
 
 // auditCommand returns the command that reports what is wrong with a site.
@@ -48,7 +47,7 @@ func auditCommand(s cli.Streams) *cobra.Command {
 			return err
 		}
 		cfg.Seeds = args
-		config.ToProgram(&loaded.Config, &cfg.Options)
+		cfg.Options = job.OptionsOf(&loaded.Config)
 		// An audit visits the resources of pages too, and it follows nofollow links, since these can be broken as well.
 		cfg.Options.Scope.Resources, cfg.Options.Scope.FollowNofollow = true, true
 		cfg.Options.Output.Overwrite = overwrite

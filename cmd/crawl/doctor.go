@@ -9,6 +9,7 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/doctor"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/internal/config"
 )
 
@@ -31,8 +32,7 @@ func doctorCommand(s cli.Streams) *cobra.Command {
 			return err
 		}
 		cfg := doctor.Config{URLs: args, Settings: &loaded.Config, Term: cli.NewTerminal(s.Err, s.Env, loaded.Config.Log.Progress)}
-		config.ToProgram(&loaded.Config, &cfg.Options)
-		cfg.Options.Version = cli.Version()
+		cfg.Options = job.OptionsOf(&loaded.Config)
 		cfg.Tell = func(f doctor.Finding) error {
 			if asJSON {
 				return cli.Output(json.NewEncoder(s.Out).Encode(f))

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
@@ -135,8 +134,7 @@ func (r *mirrorRun) run(ctx context.Context) error {
 func (r *mirrorRun) mirror(ctx context.Context, dir string) error {
 	cfg := &r.loaded.Config
 	term, log, every := job.Messages(r.Streams, r.loaded)
-	o := crawl.Options{Version: cli.Version()}
-	config.ToProgram(cfg, &o)
+	o := job.OptionsOf(cfg)
 	if r.prefix {
 		o.Scope.Mode = "prefix"
 	}

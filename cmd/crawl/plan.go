@@ -11,7 +11,6 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
 	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/cmd/crawl/internal/plan"
-	"github.com/treadlight/crawl/internal/config"
 )
 
 // mostSeeds is how many seeds a plan reads of seed files at most, since it looks at few hosts.
@@ -48,8 +47,7 @@ func planCommand(s cli.Streams) *cobra.Command {
 		if err := flags.CheckSeeds(cmd.Root(), cfg.Seeds); err != nil {
 			return err
 		}
-		cfg.Args, cfg.Given, cfg.Options.Version = args, settings.Given, cli.Version()
-		config.ToProgram(&loaded.Config, &cfg.Options)
+		cfg.Args, cfg.Given, cfg.Options = args, settings.Given, job.OptionsOf(&loaded.Config)
 		cfg.Term = cli.NewTerminal(s.Err, s.Env, loaded.Config.Log.Progress)
 		if m := cfg.Options.Render.Mode; m == "" || m == "never" {
 			cfg.Scripts = "; try --render auto"

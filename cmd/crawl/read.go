@@ -7,6 +7,7 @@ import (
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/cmd/crawl/internal/read"
 	"github.com/treadlight/crawl/internal/config"
 )
@@ -39,8 +40,7 @@ func readCommand(s cli.Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cfg.URLs = args
-		config.ToProgram(&loaded.Config, &cfg.Options)
+		cfg.URLs, cfg.Options = args, job.OptionsOf(&loaded.Config)
 		if archive != nil {
 			cfg.Options.Fetcher, cfg.Options.Politeness.Strategy, cfg.Options.Politeness.IgnoreRobots = archive, "off", true
 		}

@@ -5,11 +5,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 	"github.com/treadlight/crawl/cmd/crawl/internal/flags"
+	"github.com/treadlight/crawl/cmd/crawl/internal/job"
 	"github.com/treadlight/crawl/cmd/crawl/internal/try"
-	"github.com/treadlight/crawl/internal/config"
 )
 
 // tryCommand returns the command that shows what rules for items find on a page.
@@ -33,9 +32,7 @@ func tryCommand(s cli.Streams) *cobra.Command {
 		if err != nil {
 			return cli.Usage(err)
 		}
-		o := crawl.Options{Version: cli.Version()}
-		config.ToProgram(&loaded.Config, &o)
-		report, err := try.Run(ctx, o, rules, args[0])
+		report, err := try.Run(ctx, job.OptionsOf(&loaded.Config), rules, args[0])
 		switch {
 		case ctx.Err() != nil:
 			return &cli.Error{Code: cli.CodeInterrupted}

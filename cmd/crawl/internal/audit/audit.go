@@ -223,7 +223,7 @@ func (a *audit) crawl(ctx context.Context) error {
 	}
 	file := factsFile{&sink.Lines{Writer: w, Of: func(any) bool { return true }}}
 	a.prefix = o.Scope.Mode == "prefix"
-	o.Sinks, o.OnPage, o.Log, o.Version = []record.Sink{file}, a.handle, job.OfProgram(a.Log), cli.Version()
+	o.Sinks, o.OnPage, o.Log = []record.Sink{file}, a.handle, job.OfProgram(a.Log)
 	c, err := crawl.New(o)
 	if err != nil {
 		return errors.Join(err, file.Close())

@@ -32,6 +32,13 @@ func Messages(s cli.Streams, loaded *config.Loaded) (term *cli.Terminal, log *sl
 	return term, log, every
 }
 
+// OptionsOf returns settings as the options of a verb that uses the package crawl.
+func OptionsOf(settings *config.Config) (o crawl.Options) {
+	config.ToProgram(settings, &o)
+	o.Version = cli.Version()
+	return o
+}
+
 // OfProgram returns a logger for the crawl of a verb. It drops messages about fields of crawl.Options, because the
 // command has already reported the same of its flags.
 func OfProgram(log *slog.Logger) *slog.Logger { return slog.New(ofProgram{log.Handler()}) }

@@ -374,14 +374,13 @@ func (w *Watch) complete() bool {
 
 // options returns the options of the crawls of a round.
 func (w *Watch) options() crawl.Options {
-	o := crawl.Options{Version: cli.Version(), Log: w.o.Log}
-	config.ToProgram(&w.o.Settings, &o)
+	o := job.OptionsOf(&w.o.Settings)
 	if o.Scope.Mode == "prefix" { // the seeds of a round are not those of the watch, whose own scope decides
 		o.Scope.Mode = ""
 	}
 	o.Depth, o.MaxPages, o.MaxPagesPerHost, o.StateDir, o.HandlersFollow = 0, 0, 0, "", true
 	o.Scope.IgnoreSitemaps, o.Scope.IgnoreFeeds, o.Scope.Include = true, true, nil
-	o.OnPage, o.OnRequest, o.OnSkip = w.take, w.ask, w.skipped
+	o.OnPage, o.OnRequest, o.OnSkip, o.Log = w.take, w.ask, w.skipped, w.o.Log
 	o.Named = func(host string) bool { return w.named[host] }
 	o.Politeness.Remember = cmp.Or(o.Politeness.Remember, filepath.Join(w.o.Dir, "watch.rates"))
 	return o
