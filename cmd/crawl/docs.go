@@ -21,6 +21,9 @@ func docsCommand(s cli.Streams) *cobra.Command {
 		if cmd.Flags().Changed("output") && (output == "" || cmd.Flags().Changed("listen")) {
 			return cli.Usagef("--output: give the name of a directory, and no --listen with it")
 		}
+		if err := namedAsFile("the documentation", output); err != nil {
+			return err
+		}
 		site, err := docs.New(cli.Version())
 		if err != nil {
 			return err
