@@ -55,16 +55,15 @@ func (i *interval) best(t *Tuning, most, cost float64, chance func(rate float64)
 	return top
 }
 
-// narrow takes in a refusal of a rate, after a cycle with that mean. hi becomes the rate. lo becomes the mean if this
-// cycle has more responses than lo rests on and at least Cycle, and if also the mean is higher, lo rests on fewer than
-// Burst responses, or lasted is set. If lo was at the rate or above (within Near), it falls to the mean, or to just
-// below the rate if that is lower, but not below Fall times the rate; it is a guess then. lasted reports a pause too
-// long for a bucket whose cycle may lower lo.
-func (i *interval) narrow(t *Tuning, rate float64, cycle Estimate, lasted bool) {
+// narrow takes in a refusal of a rate, after a cycle with that mean. hi becomes the rate. lo becomes the mean of at
+// least Cycle responses, and of more than lo rests on, if that is higher or lo rests on fewer than Burst. If lo was at
+// the rate or above (within Near), it falls to the mean, or to just below the rate if that is lower, but not below Fall
+// times the rate; it is a guess then.
+func (i *interval) narrow(t *Tuning, rate float64, cycle Estimate) {
 	n, mean := cycle.Answers, cycle.Rate
 	i.hi = rate
-	if n > float64(i.run) && n >= t.Cycle && (mean > i.lo || float64(i.run) < t.Burst || lasted) {
-		i.lo, i.run = min(mean, rate), float32(n)
+	if n > float64(i.run) && n >= t.Cycle && (mean > i.lo || float64(i.run) < t.Burst) {
+		i.lo, i.run = mean, float32(n)
 	}
 	if i.lo > rate/(1+t.Near) {
 		i.lo, i.run = max(min(mean, rate/(1+t.Near)), rate*t.Fall), 0
@@ -120,36 +119,6 @@ func (p *peak) note(t *Tuning, now clock.Instant, r *refill, h *history) {
 	}
 }
 
-// doubt is what was believed before evidence that may be wrong, to go back to.
-type doubt struct {
-	// sure is what was believed before a refusal with little evidence contradicted it; sure.run is zero if nothing is
-	// kept.
-	sure interval
-	// before is the interval before the experiment on failures.
-	before interval
-	// until is when sure becomes the belief again.
-	until clock.Instant
-	// times is how often an interval was kept as sure since the last clear: each is kept for twice as long as the one
-	// before, up to 8 times.
-	times uint8
-	// guessed reports that hi comes from failures, and not from a refusal by the host.
-	guessed bool
-}
-
-// postpone keeps the interval i, unless one is kept already, and puts off its return. longest is the longest cycle in
-// seconds, taken as 5 to 60: it returns after one of them the first time, after twice as many each time, after 8 at
-// most.
-func (d *doubt) postpone(i interval, now clock.Instant, longest float64) {
-	if d.sure.run == 0 {
-		d.sure = i
-		d.times++
-	}
-	d.until = now.Add(seconds(min(max(longest, 5), 60) * float64(int(1)<<min(d.times, 4)) / 2))
-}
-
-// clear forgets the kept interval: the present belief stands.
-func (d *doubt) clear() { d.sure, d.times = interval{}, 0 }
-
 // drift raises hi with time, since limits change: by Drift in a minute, in 60 pauses or in 800 requests, whichever is
 // longest, and slower after each refusal that told nothing new. While the rate is far below the peak it rises much
 // faster, up to 1.2 times the peak. It counts the requests of the time for lo's proof, and notes the peak. Nothing
@@ -163,7 +132,7 @@ func (s *Steer) drift(now clock.Instant) {
 	}
 	t := s.tune
 	if s.recovering(now) {
-		share := min(dt/max(10, 2*float64(s.cost)), dn/10)
+		share := dt / max(10, 2*float64(s.cost))
 		s.hi = min(s.hi*math.Exp(.5*share), max(s.hi, 1.2*s.peak.now(now, t.WellHalf)))
 	} else {
 		share := min(dt/max(t.DriftTime, t.DriftCosts*float64(s.cost)), dn/t.DriftAnswers)
@@ -178,18 +147,19 @@ func (s *Steer) recovering(now clock.Instant) bool {
 	return s.pause != nil && s.lo < .7*s.peak.now(now, s.tune.WellHalf)
 }
 
+// overruled divides the evidence for lo when a refusal with little evidence contradicts it: after three such refusals of
+// a limit that has fallen, the next one is believed.
+const overruled = 8
+
 // learn takes in a refusal of a rate, at the end of its pause of length took. The evidence is the cycle before it: up
 // to the refusal if the pause is as short as a bucket's, else with the pause, as for a window. After a search the
-// cycle's mean is lo, or a quarter of the rate if there are fewer than five responses. Later, narrow judges; if a cycle
-// with less than half of lo's evidence contradicts lo, the old interval is kept in doubt.
+// cycle's mean is lo, or a quarter of the rate if there are fewer than five responses. Later, narrow judges; but a cycle
+// with less than half of lo's evidence that contradicts lo only takes evidence from it.
 func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	t := s.tune
 	cycle := s.refill.estimate(t, s.sentAt)
-	lasted := lasting(took, rate) && (s.order == 0 || !s.win.habit)
-	if lasted {
+	if lasting(took, rate) && !s.win.habit {
 		cycle = s.refill.mean(now)
-		// A pause after a step up is in the mean, which then says nothing against lo.
-		lasted = rate <= s.lo || cycle.Rate > s.lo
 	}
 	if !t.has(Refill) {
 		cycle = Estimate{}
@@ -205,16 +175,14 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 			s.lo, s.run = rate/4, 0
 		}
 	} else {
-		if cycle.Answers < float64(s.run)/2 && s.lo > rate/(1+t.Near) { // much less evidence contradicts lo
-			s.postpone(s.interval, now, float64(s.refill.longest))
-		}
 		if s.loose = max(.05, s.loose*float32(t.Confirm)); rate <= s.lo {
 			s.loose = 1
 		}
-		s.narrow(t, rate, cycle, lasted)
-		if s.sure.run > 0 && (cycle.Answers >= float64(s.sure.run) || s.doubt.times > 3) {
-			s.doubt.clear()
+		if cycle.Answers < float64(s.run)/2 && s.lo > rate/(1+t.Near) { // much less evidence contradicts lo
+			s.run /= overruled
+			return
 		}
+		s.narrow(t, rate, cycle)
 	}
 	s.lo = max(s.lo, float64(s.floor))
 	s.hi = max(s.hi, s.lo*(1+t.Near/4))
@@ -233,20 +201,6 @@ func (s *Steer) settle(refused float64) bool {
 		return false
 	}
 	s.interval = interval{lo: e.Rate, hi: max(s.hi, e.Most*(1+s.tune.Near/2)), run: float32(w.rest.n)}
-	s.doubt.clear()
 	s.peak.rate = 0 // what went well was the beginning of a window
-	return true
-}
-
-// endDoubt makes the kept interval the belief again when its time has come, with 70 % of its evidence, and reports
-// whether it did. The mode is then Recover, from half the rate.
-func (s *Steer) endDoubt(now clock.Instant) bool {
-	if s.pause == nil || s.sure.run == 0 || now < s.doubt.until {
-		return false
-	}
-	s.interval, s.sure = s.sure, interval{}
-	s.run *= .7
-	s.on(now, Returning)
-	s.rate = s.bounded(s.cruise() / 2)
 	return true
 }

@@ -19,8 +19,8 @@ type block struct {
 const blockRun = 5
 
 // observe counts 403s in a row, and reports whether there are enough to be a block. An admitted request ends the run
-// only if it was sent after the run began. The first 403 of a run ends the tally.
-func (b *block) observe(x *Sample, c *tally) bool {
+// only if it was sent after the run began.
+func (b *block) observe(x *Sample) bool {
 	if !x.Forbidden {
 		if b.run > 0 && x.SentAt > b.since {
 			b.run = 0
@@ -30,7 +30,6 @@ func (b *block) observe(x *Sample, c *tally) bool {
 	}
 	if b.run++; b.run == 1 {
 		b.since = x.SentAt
-		c.refuse(x.Second)
 	}
 	if b.run < blockRun {
 		return false

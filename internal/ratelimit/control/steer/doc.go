@@ -6,8 +6,7 @@
 // The controller keeps an interval for the host's ceiling, in requests per second: lo is the highest rate that is
 // proven, hi the lowest rate that was refused of late (infinite before the first refusal). A refusal lowers hi, and
 // lowers lo if lo had been thought to hold at that rate. A faster rate that goes well for long enough raises lo. Time
-// raises hi again, since limits change. When little evidence contradicts much, the old interval is kept aside and
-// restored after a while unless more evidence comes.
+// raises hi again, since limits change. When little evidence contradicts much, lo stays, but counts for less.
 //
 // # One rule
 //
@@ -38,14 +37,13 @@
 // A refusal, or more failures than usual, begins a pause: nothing is sent for as long as the host orders, else for
 // ever longer waits of up to a quarter of the pause so far; then comes one trial. Its success ends the pause, which is
 // judged once, in Steer.resume. The first long pause that nothing explains teaches nothing, since it may be an outage,
-// unless the host says that it refuses and the pause lasts over two minutes, or a 429 refused a rate more than 10 %
-// above lo, which says nothing against lo. Failures that no limiter answers with teach nothing unless they come again
-// soon.
+// unless the host says that it refuses and the pause lasts over two minutes, or a 429 was to be expected: see
+// Steer.expected. Failures that no limiter answers with teach nothing unless they come again soon.
 //
 // # Where the rest is
 //
 //	steer.go     the calls of the contract, and the ways up: search, decide, prove
-//	belief.go    the interval, the rule, drift, doubt and budget
+//	belief.go    the interval, the rule, drift and budget
 //	pause.go     refusals, trials, the end of a pause
 //	mode.go      the state machine: one table, from mode and event to mode
 //	history.go   how much was admitted when, over 25 minutes, in 96 bytes or 192

@@ -195,7 +195,7 @@ func (p *panel) see(x *Sample) (blocked bool) {
 	case x.refused():
 		p.connections.refused(x)
 	}
-	if blocked = p.block.observe(x, &p.tally); blocked {
+	if blocked = p.block.observe(x); blocked {
 		p.blockedAt = x.Rate
 	}
 	if !x.Forbidden {

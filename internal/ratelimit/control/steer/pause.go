@@ -24,7 +24,8 @@ type pause struct {
 	// from before the host was forgotten.
 	cause control.Cause
 
-	doubt
+	before  interval // what was believed before the experiment on failures
+	guessed bool     // hi comes from failures, and not from a refusal by the host
 	// event is the latest event, for people. Its zero value means that there was none.
 	event control.Event
 	probe probe
@@ -133,7 +134,7 @@ func (s *Steer) failed(x *Sample, trial bool) {
 	case x.ordered():
 		s.budget.pay(1)
 		s.hit(x, control.CauseRefused)
-	case x.Forbidden && s.block.observe(x, &s.tally):
+	case x.Forbidden && s.block.observe(x):
 		s.hit(x, control.CauseForbidden)
 		s.sentAt = s.block.since
 	case !s.tune.has(Health) && !x.Forbidden: // without health every failure is a refusal
@@ -169,7 +170,7 @@ func (s *Steer) heed(x *Sample, bad bool) {
 		s.decide(now)
 	case random:
 		from := s.rate
-		s.interval, s.sure = s.before, interval{}
+		s.interval = s.before
 		s.budget.add(2, s.tune.CreditMax)
 		s.back(now, e.first)
 		s.note(now, control.CauseNoise, from, s.rate, 0)
@@ -227,8 +228,7 @@ func (s *Steer) trialFailed(x *Sample) {
 func (s *Steer) resume(now clock.Instant) {
 	took, rate, cause := now.Sub(s.stepAt), s.rate, control.CauseRecovered
 	s.last, s.endAt, s.out = took.Seconds(), now, 0
-	from := s.sentAt                                      // of the next cycle; never if the present one goes on
-	bold := s.class == outcome.Throttled && s.above(rate) // a refusal that was to be expected, so no outage
+	from := s.sentAt // of the next cycle; never if the present one goes on
 	switch {
 	case s.cause == control.CauseNone:
 		s.back(now, rate)
@@ -239,7 +239,7 @@ func (s *Steer) resume(now clock.Instant) {
 		}
 		s.on(now, Settled)
 		s.decide(now)
-	case !s.blocked() && !bold && s.outage(now, took, float64(s.refill.n)):
+	case !s.blocked() && !s.expected() && s.outage(now, took, float64(s.refill.n)):
 		s.last = 0
 		s.health.reset()
 		s.back(now, rate)
@@ -262,8 +262,7 @@ func (s *Steer) resume(now clock.Instant) {
 }
 
 // endRefusal learns from a pause in which the host said that it refuses, and returns the cause that says what is known
-// now. After a block, the rate stays just under what was blocked; otherwise learn and settle take in the refusal. After
-// a pause of more than 5 s without a Retry-After the way back begins at half the rate.
+// now. After a block, the rate stays just under what was blocked; otherwise learn and settle take in the refusal.
 func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause {
 	cause := control.CauseMeasured
 	if s.blocked() {
@@ -285,11 +284,6 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause 
 		if s.settle(s.rate) {
 			cause = control.CauseQuota
 		}
-	}
-	if took > 5*time.Second && s.order == 0 && !s.unbounded() {
-		s.on(now, Returning)
-		s.rate = s.bounded(s.cruise() / 2)
-		return cause
 	}
 	s.on(now, Settled)
 	s.decide(now)
@@ -331,12 +325,19 @@ const cheapOrder = 5 * time.Second
 // outage after all, to climb back from the rate that was learned takes at most half as long as it did.
 const longOutage = 2 * time.Minute
 
-// outage reports whether a pause says nothing of the rate: it is unexpected, the first of its kind, and too long for a
-// bucket's. A 429 with a Retry-After is never one. Nor is a pause whose first trial succeeded, unless after a
-// Retry-After of at most cheapOrder. Nor is a pause longer than longOutage of a host that says that it refuses.
-// admitted is the number of requests in the cycle before the pause.
+// expected reports a 429 that is no outage: it has a Retry-After, refused a rate well above lo, or came in a search
+// after as many requests as an ordinary burst.
+func (s *Steer) expected() bool {
+	searched := s.unbounded() && s.rate < s.most && float64(s.refill.n) >= s.tune.Burst
+	return s.class == outcome.Throttled && (s.order > 0 || s.above(s.rate) || searched)
+}
+
+// outage reports whether a pause says nothing of the rate: it is the first of its kind, and too long for a bucket's. A
+// pause whose first trial succeeded is none, unless after a Retry-After of at most cheapOrder. Nor is a pause longer
+// than longOutage of a host that says that it refuses. admitted is the number of requests in the cycle before the
+// pause.
 func (s *Steer) outage(now clock.Instant, took time.Duration, admitted float64) bool {
-	if took < max(2*time.Second, seconds(4/s.rate)) || s.tries == 0 && (s.order == 0 || s.order > cheapOrder) || s.class == outcome.Throttled && s.order > 0 {
+	if took < max(2*time.Second, seconds(4/s.rate)) || s.tries == 0 && (s.order == 0 || s.order > cheapOrder) {
 		return false
 	}
 	if s.explicit() && took > longOutage {
@@ -352,15 +353,12 @@ const wellAbove = 1.1
 // it is false.
 func (i *interval) above(refused float64) bool { return !i.unbounded() && refused > wellAbove*i.lo }
 
-// back resumes after a pause that taught nothing. If no limit is known, the search goes on from half of that rate, or
-// from all of it after failures that no limiter answers with. Otherwise the mode is Recover, from half of that rate or
-// of Cruise's, whichever is lower.
+// back resumes after a pause that taught nothing. If no limit is known, the search goes on from half of that rate.
+// Otherwise the mode is Recover, from half of that rate or of Cruise's, whichever is lower.
 func (s *Steer) back(now clock.Instant, rate float64) {
 	if s.unbounded() {
 		s.on(now, Restarted)
-		if s.rate = s.bounded(rate / 2); s.down() {
-			s.rate = s.bounded(rate)
-		}
+		s.rate = s.bounded(rate / 2)
 		if s.lo >= s.most {
 			s.on(now, Returning)
 		}

@@ -224,7 +224,7 @@ func (s *Steer) succeeded(x *Sample, trial bool) {
 	s.queueing.time(x.Latency)
 	if s.pause != nil {
 		s.connections.passed(x)
-		s.block.observe(x, &s.tally)
+		s.block.observe(x)
 	}
 	if trial {
 		s.resume(now)
@@ -283,8 +283,8 @@ func (s *Steer) grow(now clock.Instant) {
 	}
 }
 
-// tick does what time alone brings about: the ramp of Recover, the drift of hi, the end of a doubt, the choice of the
-// next rate in Cruise, and the end of a probe.
+// tick does what time alone brings about: the ramp of Recover, the drift of hi, the choice of the next rate in Cruise,
+// and the end of a probe.
 func (s *Steer) tick(now clock.Instant) {
 	switch s.mode {
 	case Recover:
@@ -292,17 +292,13 @@ func (s *Steer) tick(now clock.Instant) {
 	case Cruise:
 		if now >= s.stepAt.Add(time.Second) {
 			s.drift(now)
-			if !s.endDoubt(now) {
-				s.decide(now)
-			}
+			s.decide(now)
 		}
 	case Probe:
 		if now >= s.stepAt.Add(time.Second) {
 			s.drift(now)
 		}
-		if !s.endDoubt(now) {
-			s.prove(now)
-		}
+		s.prove(now)
 	case Search, Wait:
 	}
 }
@@ -342,7 +338,11 @@ func (s *Steer) decide(now clock.Instant) {
 		return
 	}
 	if !s.recovering(now) && !s.win.habit { // a refusal soon above lo tells more than one far above it
-		x = min(x, s.lo*s.tune.Climb)
+		climb := s.tune.Climb
+		if s.explicit() && s.order == 0 { // what a refusal costs is known only if its end was not told
+			climb = max(climb, math.Sqrt(s.hi/s.lo))
+		}
+		x = min(x, s.lo*climb)
 	}
 	s.on(now, Promising)
 	s.probe = probe{now, s.answered}

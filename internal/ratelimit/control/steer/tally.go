@@ -12,7 +12,7 @@ import "math"
 // below the refused rate, since the search had not sent at a higher rate for long.
 type tally struct {
 	dated uint8  // second of the minute that is counted, from 1 to 61; zero before the first
-	now   uint16 // requests admitted in it; zero if the last refusal was dated in another second
+	now   uint16 // requests admitted in it
 	last  uint16 // requests admitted in the latest second before it that had a response
 }
 
@@ -31,14 +31,6 @@ func (c *tally) add(second uint8) {
 	}
 	if *count < math.MaxUint16 {
 		*count++ // the maximum is more than a host admits in a second before it blocks
-	}
-}
-
-// refuse takes in the second of the first 403 of a run. If it is not the counted one, the count says nothing of the
-// limit.
-func (c *tally) refuse(second uint8) {
-	if second == 0 || second != c.dated {
-		c.now = 0
 	}
 }
 

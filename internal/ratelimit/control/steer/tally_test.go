@@ -11,29 +11,25 @@ func TestTally(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		seconds []uint8 // of the answers
-		refused uint8   // of the first refusal
 		want    uint16
 	}{
-		{"nothing is known", nil, 1, 0},
-		{"no answer is dated", []uint8{0, 0, 0}, 0, 0},
-		{"the refusal is not", []uint8{7, 7}, 0, 0},
-		{"more than in the second before", []uint8{7, 7, 8, 8, 8}, 8, 3},
-		{"as many", []uint8{7, 7, 8, 8}, 8, 2},
-		{"fewer: it counts in another way", []uint8{7, 7, 7, 8, 8}, 8, 0},
-		{"refused at once in a new second", []uint8{7, 7, 7}, 8, 0},
-		{"answers without a date between", []uint8{7, 8, 0, 8}, 8, 2},
-		{"the minute is over", []uint8{60, 1, 1}, 1, 2},
-		{"one of the second before comes late", []uint8{7, 8, 8, 7, 8}, 8, 3},
-		{"and makes it the larger", []uint8{7, 7, 8, 8, 7}, 8, 0},
-		{"late over the minute", []uint8{60, 1, 60, 1}, 1, 2},
-		{"the first of all is of the minute's last second", []uint8{59, 59}, 59, 2},
+		{"nothing is known", nil, 0},
+		{"no answer is dated", []uint8{0, 0, 0}, 0},
+		{"more than in the second before", []uint8{7, 7, 8, 8, 8}, 3},
+		{"as many", []uint8{7, 7, 8, 8}, 2},
+		{"fewer: it counts in another way", []uint8{7, 7, 7, 8, 8}, 0},
+		{"answers without a date between", []uint8{7, 8, 0, 8}, 2},
+		{"the minute is over", []uint8{60, 1, 1}, 2},
+		{"one of the second before comes late", []uint8{7, 8, 8, 7, 8}, 3},
+		{"and makes it the larger", []uint8{7, 7, 8, 8, 7}, 0},
+		{"late over the minute", []uint8{60, 1, 60, 1}, 2},
+		{"the first of all is of the minute's last second", []uint8{59, 59}, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var c tally
 			for _, s := range tc.seconds {
 				c.add(s)
 			}
-			c.refuse(tc.refused)
 			require.Equal(t, tc.want, c.most())
 		})
 	}

@@ -30,11 +30,18 @@ type spell struct {
 	// the first admitted request was sent. to is zero while the spell goes on.
 	last, to clock.Instant
 	order    time.Duration // the latest Retry-After; zero if there was none
-	rate     float64       // the controller's rate at from, in requests per second
+	rate     float32       // the controller's rate at from, in requests per second
+	sure     bool          // the first refusal leaves no doubt that it is one
 }
 
 // took returns how long the spell went on.
 func (s *spell) took() time.Duration { return s.to.Sub(s.from) }
+
+// like reports whether both spells may have lasted equally long. A host that locks out for a while refuses so, while
+// what is left of a window depends on how soon it was used up.
+func (s *spell) like(o *spell) bool {
+	return s.last.Sub(s.from) < o.took() && o.last.Sub(o.from) < s.took()
+}
 
 // quota is a limit of n requests in a span. The zero quota says nothing.
 type quota struct {
@@ -67,7 +74,7 @@ func (w *window) observe(h *history, x *Sample) {
 		if s.to != 0 {
 			s.since = s.to
 		}
-		*s = spell{since: s.since, from: x.SentAt, told: x.At, last: x.SentAt, order: x.RetryAfter, rate: x.Rate}
+		*s = spell{since: s.since, from: x.SentAt, told: x.At, last: x.SentAt, order: x.RetryAfter, rate: float32(x.Rate), sure: x.ordered()}
 	case x.refused():
 		s.last, s.order = max(s.last, x.SentAt), x.RetryAfter
 		if s.order > 0 {
@@ -82,7 +89,7 @@ func (w *window) observe(h *history, x *Sample) {
 
 // weigh takes in a spell that has ended if it was too long for a bucket. It compares the spell with the one before.
 func (w *window) weigh(h *history, t *Tuning) {
-	if !lasting(w.now.took(), w.now.rate) {
+	if !lasting(w.now.took(), float64(w.now.rate)) {
 		return
 	}
 	w.spells = [2]spell{w.now, w.spells[0]}
@@ -101,7 +108,7 @@ func (w *window) sameOrder() bool {
 // admitted in as long than before, or if twice in a row a rate was refused that such a window admits, the Retry-After is
 // a habit of the host.
 func (w *window) weighOrder(h *history, t *Tuning) {
-	a, known := &w.spells[0], w.order.n
+	a, known, rate := &w.spells[0], w.order.n, float64(w.spells[0].rate)
 	w.order = quota{}
 	n := h.between(a.from.Add(-a.order), a.from)
 	switch {
@@ -118,13 +125,13 @@ func (w *window) weighOrder(h *history, t *Tuning) {
 			return
 		}
 		low := known / a.order.Seconds()
-		if w.habit = a.rate <= low && w.spells[1].rate <= 1.02*low; w.habit {
+		if w.habit = rate <= low && float64(w.spells[1].rate) <= 1.02*low; w.habit {
 			return
 		}
-		if a.rate > 1.02*low {
+		if rate > 1.02*low {
 			n = known // the window was not empty again after the pause before
 		}
-		if weight = .75; a.rate < 2*low {
+		if weight = .75; rate < 2*low {
 			weight = agreed // it was counted over the whole span
 		}
 	case w.habit:
@@ -137,7 +144,7 @@ func (w *window) weighOrder(h *history, t *Tuning) {
 }
 
 // weighRest takes what the newest spell says for the quota. If the spell before is compatible with it, the bounds of
-// both are intersected. A Retry-After that is the same twice speaks against this explanation, since what is left of a
+// both are intersected. They agree unless it may be a lockout. A Retry-After that is the same twice speaks against this explanation, since what is left of a
 // window differs each time.
 func (w *window) weighRest(h *history) {
 	a, b := &w.spells[0], &w.spells[1]
@@ -154,7 +161,9 @@ func (w *window) weighRest(h *history) {
 		if q.high = max(min(q.high, p.high), q.low); p.low < q.high {
 			q.low = max(q.low, p.low)
 		}
-		q.weight = agreed
+		if q.weight = agreed; p.weight < agreed && a.sure && a.like(b) {
+			q.weight = .6
+		}
 	case b.to != 0:
 		q.weight = .4
 	case a.order > 0 && isRound(a.order):
