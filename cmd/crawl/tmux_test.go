@@ -402,7 +402,7 @@ func TestFiguresAreTheSameEverywhere(t *testing.T) {
 	} {
 		require.Len(t, slices.Compact(slices.Clone(values)), 1, "%s: %v", name, values)
 	}
-	require.Contains(t, page, fmt.Sprintf("%d failed, %s", final.Failed, cli.Plural(int64(final.Retries), "retry")))
+	require.Contains(t, page, fmt.Sprintf("%d failed, %s", final.Failed, cli.Plural(final.Retries, "retry")))
 	figures := cli.Plural(final.Pages, "page") + " .*, " + cli.Size(final.Bytes) + ", " + cli.Plural(final.Errors, "error")
 	require.Regexp(t, `\): `+figures+", "+view.Retries(final.Retries)+` left in`, strings.Join(strings.Fields(said.String()), " "))
 	require.Regexp(t, `^interrupted \(asked to stop\): `+figures+", "+view.Retries(final.Retries)+` left in`, says("stats", stats))
