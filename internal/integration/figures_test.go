@@ -248,7 +248,7 @@ var wantedFigures = map[string]wanted{
 	"processors": {0.89, 1},
 	// Capacity that goes down is noticed by refusals.
 	"daily":     {0.90, 22},
-	"timetable": {0.91, 14},
+	"timetable": {0.90, 14},
 	"ban":       {0.93, 10},
 	"past":      {0.93, 10},
 	"garbage":   {0.93, 10},
