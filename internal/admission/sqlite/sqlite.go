@@ -299,7 +299,7 @@ func (r *Repository) lock() (err error) {
 			return err
 		}
 	}
-	return r.file.db.Exec("BEGIN IMMEDIATE")
+	return r.file.db.Run("BEGIN IMMEDIATE")
 }
 
 // errNobody says that no caller waits for the lock any longer.

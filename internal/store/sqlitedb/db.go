@@ -158,7 +158,7 @@ func (d *DB) Exec(script string) error { return d.check(d.conn.Exec(script)) }
 // Transact runs f in a transaction that excludes other writers. The error is that of f or of the transaction; in that
 // case nothing was changed.
 func (d *DB) Transact(f func() error) error {
-	if err := d.Exec("BEGIN IMMEDIATE"); err != nil {
+	if err := d.Run("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	return d.Finish(f)
@@ -168,7 +168,7 @@ func (d *DB) Transact(f func() error) error {
 func (d *DB) Finish(f func() error) error {
 	err := f()
 	if err == nil {
-		err = d.Exec("COMMIT")
+		err = d.Run("COMMIT")
 	}
 	if err != nil {
 		_ = d.Exec("ROLLBACK") // after many failures SQLite has rolled back itself, and returns an error here

@@ -339,7 +339,7 @@ func (s *Steer) decide(now clock.Instant) {
 	}
 	if !s.recovering(now) && !s.win.habit { // a refusal soon above lo tells more than one far above it
 		climb := s.tune.Climb
-		if s.explicit() && s.order == 0 { // what a refusal costs is known only if its end was not told
+		if s.explicit() && s.order == 0 { // it may lock out whoever is too fast: few refusals are to tell the limit
 			climb = max(climb, math.Sqrt(s.hi/s.lo))
 		}
 		x = min(x, s.lo*climb)

@@ -144,8 +144,8 @@ func (w *window) weighOrder(h *history, t *Tuning) {
 }
 
 // weighRest takes what the newest spell says for the quota. If the spell before is compatible with it, the bounds of
-// both are intersected. They agree unless it may be a lockout. A Retry-After that is the same twice speaks against this explanation, since what is left of a
-// window differs each time.
+// both are intersected. They agree unless it may be a lockout. A Retry-After that is the same twice speaks against this
+// explanation, since what is left of a window differs each time.
 func (w *window) weighRest(h *history) {
 	a, b := &w.spells[0], &w.spells[1]
 	switch {
