@@ -112,13 +112,13 @@ func TestWaitersAreCharged(t *testing.T) {
 			c.Hosts[0].Cap = limit.Spec{Kind: limit.KindSlidingWindowLog, Permits: 2, Per: time.Second}
 		})
 		begun := time.Now()
-		var at []time.Duration
+		at := make([]time.Duration, 7)
 		var wg sync.WaitGroup
-		for range 7 {
+		for i := range at {
 			wg.Go(func() {
 				p, err := l.Acquire(t.Context(), host)
 				require.NoError(t, err)
-				at = append(at, time.Since(begun))
+				at[i] = time.Since(begun)
 				p.Release()
 			})
 			synctest.Wait()
