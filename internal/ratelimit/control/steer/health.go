@@ -26,6 +26,7 @@ type health struct {
 	cleared uint32
 	// consecutive is the number of failures in a row.
 	consecutive uint16
+	refuses     bool        // a limit was learned from 429 or a Retry-After: another failure is hardly that limiter's
 	borne       uint16      // failures taken for chance, of a host where they are frequent; see doubtful
 	test        *experiment // the experiment that goes on; nil if none does
 }
@@ -139,7 +140,7 @@ func (h *health) observe(x *Sample, bad bool) finding {
 	}
 	h.count(true)
 	enough := x.Event
-	if h.noisy() {
+	if h.noisy() || h.refuses {
 		enough = x.NoisyEvent
 	} else if x.Mode == Probe || h.telling() {
 		enough = x.ProbeEvent
@@ -186,8 +187,8 @@ func (h *health) count(bad bool) {
 
 // resumed judges the end of a pause that failures led to, after tries failed trials. down reports failures that no
 // limiter answers with; answered counts admitted requests ever. It returns limited (more failed trials than by chance,
-// or a host that fails only for its rate), passing (a failure that no limiter gives, or a host that fails at random,
-// not soon after another), slower if an experiment goes on, or failing, after which one may begin.
+// or a host that fails only for its rate), passing (a failure that no limiter gives, or a host that fails at random or
+// has failed from the first request on, not soon after another), slower if an experiment goes on, or failing, after which one may begin.
 func (h *health) resumed(tries int, down bool, answered uint32) finding {
 	lasted := tries >= 2 && h.chance(tries) < byChance
 	if h.test != nil && !lasted {
@@ -199,8 +200,8 @@ func (h *health) resumed(tries int, down bool, answered uint32) finding {
 	case lasted:
 		h.reset()
 		return limited
-	case (down || h.noisy()) && !again:
-		h.cleared = answered + 1 // no limiter answers so, unless it does so again soon
+	case (down || h.noisy() || answered == 0) && !again:
+		h.cleared = answered + 1 // no limiter does so, unless it does so again soon
 		h.reset()
 		return passing
 	case h.telling():

@@ -24,8 +24,7 @@ type pause struct {
 	// from before the host was forgotten.
 	cause control.Cause
 
-	before  interval // what was believed before the experiment on failures
-	guessed bool     // hi comes from failures, and not from a refusal by the host
+	before interval // what was believed before the experiment on failures
 	// event is the latest event, for people. Its zero value means that there was none.
 	event control.Event
 	probe probe
@@ -294,7 +293,7 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause 
 // experiment goes on.
 func (s *Steer) judge(now clock.Instant, took time.Duration) control.Cause {
 	before, rate := s.interval, s.rate
-	if s.guessed {
+	if !s.health.refuses {
 		before.hi = unlimited // if requests fail at any rate, hi was no limit either
 	}
 	found := s.health.resumed(int(s.tries), s.down(), s.answered)

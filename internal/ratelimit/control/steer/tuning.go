@@ -74,7 +74,8 @@ type Tuning struct {
 	// Event is the evidence that makes failures an event, as the logarithm of the odds that the host refuses: 8 is
 	// 3,000 to 1.
 	Event float64
-	// NoisyEvent is Event for a host that is known to fail at random: 11 is 60,000 to 1.
+	// NoisyEvent is Event for a host that is known to fail at random, or whose limiter is known to answer otherwise: 11
+	// is 60,000 to 1.
 	NoisyEvent float64
 	// ProbeEvent is Event in a probe, where a limit is likely, and for a host that was found to fail for its rate: 3 is
 	// 20 to 1.

@@ -157,6 +157,9 @@ func (w *window) weighRest(h *history) {
 	}
 	q, p := w.one(h, a), w.rest
 	switch {
+	case q.n < 1: // no window admits less than one request
+		w.rest = quota{}
+		return
 	case b.to != 0 && p.n > 0 && q.low < p.high*(1+slack) && p.low < q.high*(1+slack):
 		if q.high = max(min(q.high, p.high), q.low); p.low < q.high {
 			q.low = max(q.low, p.low)
