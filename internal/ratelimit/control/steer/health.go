@@ -188,7 +188,8 @@ func (h *health) count(bad bool) {
 // resumed judges the end of a pause that failures led to, after tries failed trials. down reports failures that no
 // limiter answers with; answered counts admitted requests ever. It returns limited (more failed trials than by chance,
 // or a host that fails only for its rate), passing (a failure that no limiter gives, or a host that fails at random or
-// has failed from the first request on, not soon after another), slower if an experiment goes on, or failing, after which one may begin.
+// has failed from the first request on, not soon after another), slower if an experiment goes on, or failing, after
+// which one may begin.
 func (h *health) resumed(tries int, down bool, answered uint32) finding {
 	lasted := tries >= 2 && h.chance(tries) < byChance
 	if h.test != nil && !lasted {
