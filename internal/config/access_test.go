@@ -106,14 +106,6 @@ func TestWrongAccess(t *testing.T) {
 	}
 }
 
-func TestSecretHeadersAreToldOf(t *testing.T) {
-	l := mustLoad(t, yamlFile("fetch: {headers: ['Authorization: x', 'Accept-Language: en', 'X-Api-Key: y']}\n"))
-	require.Contains(t, strings.Join(l.Warnings, "\n"), "fetch.headers: Authorization, X-Api-Key goes only to the hosts that seeds name")
-	l = mustLoad(t, yamlFile("fetch: {headers: ['Accept-Language: en']}\naccess: {proxy: 'socks5://p', resolve: 'a.test:80:192.0.2.1'}\n"))
-	require.NotContains(t, strings.Join(l.Warnings, "\n"), "fetch.headers")
-	require.Contains(t, strings.Join(l.Warnings, "\n"), "access.resolve: a proxy looks names up itself")
-}
-
 // TestAccessIsNotLive: what it says was built at the start.
 func TestAccessIsNotLive(t *testing.T) {
 	was, is := Default(), Default()
@@ -229,21 +221,6 @@ func TestCapsOfHosts(t *testing.T) {
 		require.Equal(t, want, l.Origins[path].String(), path)
 	}
 	require.NoError(t, l.Config.Validate())
-
-	var y strings.Builder
-	require.NoError(t, l.WriteYAML(&y))
-	require.Contains(t, y.String(), `    cap:
-      kind: sliding-window-log              # file crawl.yaml:3
-      permits: 10                           # file crawl.yaml:3
-`)
-	require.Equal(t, l.Config, mustLoad(t, yamlFile(y.String())).Config)
-	var j strings.Builder
-	require.NoError(t, l.WriteJSON(&j))
-	require.Contains(t, j.String(), `"quota": {
-          "kind": "fixed-window",
-          "permits": 5000,
-          "per": "24h"
-        }`)
 }
 
 func TestWrongCaps(t *testing.T) {
@@ -273,20 +250,27 @@ func TestWrongCaps(t *testing.T) {
 	}
 }
 
-func TestCapsThatAProgramSetsAreChecked(t *testing.T) {
-	c := Default()
-	c.Hosts = []Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 1, Quota: Cap{Permits: 3, Per: time.Hour}}}
-	require.NoError(t, c.Validate(), "a quota needs no kind")
-	c.Hosts[0].Cap = Cap{Permits: 3, Per: time.Hour}
-	require.ErrorContains(t, c.Validate(), "hosts[0].cap.kind: is missing")
-}
-
-func TestCapsThatOffWouldNotKeepAreToldOf(t *testing.T) {
-	l := mustLoad(t, yamlFile("ratelimit: {strategy: \"off\", global_bytes: 2MiB}\nhosts: [{match: a.test, quota: {permits: 1, per: 1h}}]\n"))
-	require.Contains(t, strings.Join(l.Warnings, "\n"), "ratelimit.strategy is off and paces nothing: ratelimit.global_bytes, hosts[0] will not be kept")
-	l = mustLoad(t, yamlFile("ratelimit: {global_bytes: 2MiB}\n"))
-	require.NotContains(t, strings.Join(l.Warnings, "\n"), "will not be kept")
-	require.EqualValues(t, 2<<20, l.Config.RateLimit.GlobalBytes)
+// Settings that do not do what they seem to are told of, and others are not.
+func TestWarnings(t *testing.T) {
+	for _, c := range []struct{ text, want, not string }{
+		{"fetch: {headers: ['Authorization: x', 'Accept-Language: en', 'X-Api-Key: y']}", "fetch.headers: Authorization, X-Api-Key goes only to the hosts that seeds name", ""},
+		{"fetch: {headers: ['Accept-Language: en']}", "", "fetch.headers"},
+		{"access: {proxy: 'socks5://p', resolve: 'a.test:80:192.0.2.1'}", "access.resolve: a proxy looks names up itself", ""},
+		{"ratelimit: {strategy: 'off', global_bytes: 2MiB}\nhosts: [{match: a.test, quota: {permits: 1, per: 1h}}]", "ratelimit.strategy is off and paces nothing: ratelimit.global_bytes, hosts[0] will not be kept", ""},
+		{"ratelimit: {global_bytes: 2MiB}", "", "will not be kept"},
+		{"{output: {format: csv, record: [text, body, metadata]}}", "of pages, text, metadata, body will not be written, since the format \"csv\" has no place for that", ""},
+		{"{output: {format: urls, record: main-text}, extract: {fields: {a: css:b}}}", "of pages, fields, main-text will", ""},
+		{"{output: {format: csv}, extract: {fields: {a: css:b}}}", "", "output.record"},
+		{"{output: {format: urls, record: [no-links, no-digest]}}", "", "output.record"},
+		{"{output: {record: [text, body, metadata, main-text]}}", "", "output.record"},
+		{"{output: {format: csv}}", "", "output.record"},
+	} {
+		told := strings.Join(mustLoad(t, yamlFile(c.text)).Warnings, "\n")
+		require.Contains(t, told, c.want, c.text)
+		if c.not != "" {
+			require.NotContains(t, told, c.not, c.text)
+		}
+	}
 }
 
 // The variables that all programs with traces look at count, but less than what is written for this one.

@@ -109,16 +109,6 @@ func TestWrongHosts(t *testing.T) {
 		problems(t, yamlFile("ratelimit: {max_rps: 0}\nhosts: [{match: a.test}, {match: b.test}]")), "what a rule takes over is not reported twice")
 }
 
-func TestWrongJSON(t *testing.T) {
-	for text, want := range map[string]string{
-		"{\n\"depth\": 1\n":               "the file is not JSON: it ends in the middle of a value; close what is open [file crawl.json:3]",
-		"{\n\"depth\": 1,\n\"depth\": 2}": "depth: is set already on line 2; remove one of the two [file crawl.json:3]",
-		"{\"concurrency\": 1e999}":        "concurrency: 1e999 is not a whole number; give a whole number of fetches between 1 and 10000 [file crawl.json:1]",
-	} {
-		require.Equal(t, []string{want}, problems(t, Sources{File: "crawl.json", Reader: strings.NewReader(text)}))
-	}
-}
-
 // TestHostileFiles must end soon and small; what they are told is secondary.
 func TestHostileFiles(t *testing.T) {
 	bomb := "a: &a [x,x,x,x,x,x,x,x,x]\n"
@@ -290,24 +280,4 @@ func TestWhatRecordsHave(t *testing.T) {
 		[]string{`output.record[1]: "links" is none of the words; give some of text, main-text, markdown, metadata, body, no-links, no-digest [flag --record]`},
 		problems(t, Sources{Flags: flags("record", "text,links")}))
 	require.Equal(t, "flag --record", mustLoad(t, Sources{Flags: flags("record", "text,body")}).Origins["output.record[1]"].String())
-}
-
-// What has no place in a format is named at the start.
-func TestPartsWithoutAPlace(t *testing.T) {
-	for text, want := range map[string]string{
-		"{output: {format: csv, record: [text, body, metadata]}}":                "of pages, text, metadata, body will not be written, since the format \"csv\" has no place for that",
-		"{output: {format: urls, record: main-text}, extract: {fields: {a: b}}}": "of pages, fields, main-text will",
-		"{output: {format: csv}, extract: {fields: {a: css:b}}}":                 "",
-		"{output: {format: urls, record: [no-links, no-digest]}}":                "",
-		"{output: {record: [text, body, metadata, main-text]}}":                  "",
-		"{output: {format: csv}}":                                                "",
-	} {
-		l := must(loadText(strings.Replace(text, "{a: b}", "{a: css:b}", 1)))
-		told := strings.Join(l.Warnings, "\n")
-		if want == "" {
-			require.NotContains(t, told, "output.record", text)
-			continue
-		}
-		require.Contains(t, told, want, text)
-	}
 }

@@ -50,27 +50,6 @@ func TestLoadNothingIsDefault(t *testing.T) {
 	}
 }
 
-func TestStrongerLayersWin(t *testing.T) {
-	const file = "concurrency: 1\nper_host_max: 1\ndepth: 1\nfetch: {timeout: 1s}\n"
-	src := yamlFile(file)
-	src.Env = []string{"CRAWL_PER_HOST_MAX=2", "CRAWL_DEPTH=2", "PATH=/bin", "CRAWL_MAX_PAGES=", "HOME"}
-	src.Flags = []FlagValue{flag("depth", "3")}
-	l := mustLoad(t, src)
-	require.Equal(t, 1, l.Config.Concurrency)
-	require.Equal(t, 2, l.Config.PerHostMax)
-	require.Equal(t, 3, l.Config.Depth)
-	require.Equal(t, time.Second, l.Config.Fetch.Timeout)
-	for path, want := range map[string]string{
-		"concurrency":   "file crawl.yaml:1",
-		"per_host_max":  "env CRAWL_PER_HOST_MAX",
-		"depth":         "flag --depth",
-		"fetch.timeout": "file crawl.yaml:4",
-		"max_pages":     "default",
-	} {
-		require.Equal(t, want, l.Origins[path].String(), path)
-	}
-}
-
 func TestListsAreReplaced(t *testing.T) {
 	src := yamlFile("scope:\n  include:\n    - a\n    - b\n    - c\n  exclude: x\nfetch:\n  headers:\n")
 	l := mustLoad(t, src)
@@ -124,13 +103,15 @@ func TestFlagForms(t *testing.T) {
 func TestUnknownVariablesWarn(t *testing.T) {
 	l := mustLoad(t, Sources{Env: []string{
 		"CRAWL_MAX_PAGE=1", "CRAWL_SERVICE_HOST=10.0.0.1", "CRAWL_CONFIG=x.yaml", "CRAWLER=1",
-		"CRAWL_FETCH_CONTACT=a@b.test", "CRAWL_DEPTH=1", "CRAWL_DEPTH=2",
+		"CRAWL_FETCH_CONTACT=a@b.test", "CRAWL_DEPTH=1", "CRAWL_DEPTH=2", "CRAWL_CONCURRENCY=", "HOME",
 	}})
 	require.Equal(t, []string{
 		"CRAWL_MAX_PAGE is not a setting and was ignored; did you mean CRAWL_MAX_PAGES?",
 		"CRAWL_SERVICE_HOST is not a setting and was ignored",
 	}, l.Warnings)
 	require.Equal(t, 2, l.Config.Depth, "of two equal names the last counts")
+	require.Equal(t, "env CRAWL_DEPTH", l.Origins["depth"].String())
+	require.Equal(t, "default", l.Origins["concurrency"].String(), "an empty one says nothing")
 }
 
 func TestEnabledIsASpellingOfStrategy(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,55 +137,43 @@ func TestProgramsSayAllSettings(t *testing.T) {
 
 // TestProgramsAreToldOfFields, and never of flags, paths, or a zero that means the default to them.
 func TestProgramsAreToldOfFields(t *testing.T) {
-	field := func(v reflect.Value, names ...string) reflect.Value {
-		for _, name := range names {
-			v = v.FieldByName(name)
+	put := func(v reflect.Value, path string, value any) { // Hosts is the first of them
+		for name := range strings.SplitSeq(path, ".") {
+			if v = v.FieldByName(name); v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct {
+				v.Grow(1)
+				v.SetLen(1)
+				v = v.Index(0)
+			}
 		}
-		return v
-	}
-	hosts := func(v reflect.Value) reflect.Value {
-		list := field(v, "Politeness", "Hosts")
-		list.Set(reflect.MakeSlice(list.Type(), 1, 1))
-		return list.Index(0)
+		v.Set(reflect.ValueOf(value))
 	}
 	for _, tc := range []struct {
-		change func(v reflect.Value)
-		want   string
+		set  map[string]any
+		want string
 	}{
-		{func(v reflect.Value) { field(v, "Politeness", "MaxRPS").SetFloat(-1) }, "Options.Politeness.MaxRPS: -1 is below 0.001; give a rate in requests per second between 0.001 and 1000000"},
-		{func(v reflect.Value) {
-			field(v, "Politeness", "MaxRPS").SetFloat(1)
-			field(v, "Politeness", "MinRPS").SetFloat(2)
-		}, "Options.Politeness.MinRPS: 2 is above Options.Politeness.MaxRPS, which is 1; lower Options.Politeness.MinRPS or raise Options.Politeness.MaxRPS"},
-		{func(v reflect.Value) { field(v, "Grace").SetInt(1) }, "Options.Grace: 1ns is below 1s; give a duration with its unit, such as 1m30s, between 1s and 24h, or a negative number for as long as it takes"},
-		{func(v reflect.Value) { field(v, "Scope", "Include").Set(reflect.ValueOf([]string{"a", "("})) }, "Options.Scope.Include[1]: "},
-		{func(v reflect.Value) { field(v, "Access", "Key").SetString("k") }, "Options.Access.Key: is the key of a certificate that is missing; give Options.Access.Cert as well"},
-		{func(v reflect.Value) { field(v, "Fleet", "Job").SetString("j") }, "Options.Fleet.Redis: is empty, and Options.Fleet.Job is not: give the Redis that processes share, by Options.Fleet.Redis"},
-		{func(v reflect.Value) {
-			field(v, "Fleet", "Job").SetString("j")
-			field(v, "Fleet", "Redis").SetString("redis://h:1")
-			field(v, "StateDir").SetString("d")
-		}, `Options.StateDir: is "d", and a crawl of several processes is kept in Options.Fleet.Redis; leave out Options.StateDir`},
-		{func(v reflect.Value) { field(v, "Fetch", "Headers").Set(reflect.ValueOf([]string{"User-Agent: x"})) }, "Options.Fetch.Headers[0]: User-Agent is set by Options.Fetch.UserAgent; write it there"},
-		{func(v reflect.Value) { hosts(v) }, "Options.Politeness.Hosts[0].Match: "},
-		{func(v reflect.Value) {
-			h := hosts(v)
-			h.FieldByName("Match").SetString("a.test")
-			h.FieldByName("Cap").FieldByName("Kind").SetString("hope")
-		}, "Options.Politeness.Hosts[0].Cap.Kind: "},
-		{func(v reflect.Value) {
-			v.FieldByName("Resilience").Set(reflect.ValueOf(&binder.Model{Hedging: &binder.Hedging{}}))
-		}, "Options.Resilience.hedging: is not for a crawl"},
+		{map[string]any{"Politeness.MaxRPS": -1.0}, "Options.Politeness.MaxRPS: -1 is below 0.001; give a rate in requests per second between 0.001 and 1000000"},
+		{map[string]any{"Politeness.MaxRPS": 1.0, "Politeness.MinRPS": 2.0}, "Options.Politeness.MinRPS: 2 is above Options.Politeness.MaxRPS, which is 1; lower Options.Politeness.MinRPS or raise Options.Politeness.MaxRPS"},
+		{map[string]any{"Grace": time.Duration(1)}, "Options.Grace: 1ns is below 1s; give a duration with its unit, such as 1m30s, between 1s and 24h, or a negative number for as long as it takes"},
+		{map[string]any{"Scope.Include": []string{"a", "("}}, "Options.Scope.Include[1]: "},
+		{map[string]any{"Access.Key": "k"}, "Options.Access.Key: is the key of a certificate that is missing; give Options.Access.Cert as well"},
+		{map[string]any{"Fleet.Job": "j"}, "Options.Fleet.Redis: is empty, and Options.Fleet.Job is not: give the Redis that processes share, by Options.Fleet.Redis"},
+		{map[string]any{"Fleet.Job": "j", "Fleet.Redis": "redis://h:1", "StateDir": "d"}, `Options.StateDir: is "d", and a crawl of several processes is kept in Options.Fleet.Redis; leave out Options.StateDir`},
+		{map[string]any{"Fetch.Headers": []string{"User-Agent: x"}}, "Options.Fetch.Headers[0]: User-Agent is set by Options.Fetch.UserAgent; write it there"},
+		{map[string]any{"Politeness.Hosts.Match": ""}, "Options.Politeness.Hosts[0].Match: "},
+		{map[string]any{"Politeness.Hosts.Match": "a.test", "Politeness.Hosts.Cap.Kind": "hope"}, "Options.Politeness.Hosts[0].Cap.Kind: "},
+		{map[string]any{"Resilience": &binder.Model{Hedging: &binder.Hedging{}}}, "Options.Resilience.hedging: is not for a crawl"},
 	} {
 		options := reflect.New(programStruct())
-		tc.change(options.Elem())
+		for path, value := range tc.set {
+			put(options.Elem(), path, value)
+		}
 		_, _, err := FromProgram("Options", options.Interface())
 		require.ErrorContains(t, err, tc.want)
 		require.NotRegexp(t, `--[a-z]|[a-z]+\.[a-z_]+_[a-z]|ratelimit`, err.Error())
 	}
 	// A value that is left out makes room for one that is not.
 	options := reflect.New(programStruct())
-	field(options.Elem(), "Politeness", "MaxRPS").SetFloat(0.05)
+	put(options.Elem(), "Politeness.MaxRPS", 0.05)
 	c, _, err := FromProgram("Options", options.Interface())
 	require.NoError(t, err)
 	require.Equal(t, []float64{0.05, 0.05, 0.05}, []float64{c.RateLimit.MinRPS, c.RateLimit.InitialRPS, c.RateLimit.MaxRPS})

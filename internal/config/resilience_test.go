@@ -1,10 +1,7 @@
 package config
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"regexp"
 	"slices"
@@ -99,46 +96,6 @@ func TestWrongPolicies(t *testing.T) {
 	} {
 		require.Equal(t, c.want, problems(t, yamlFile(c.text)), c.text)
 	}
-}
-
-func TestPoliciesThatAProgramSetsAreChecked(t *testing.T) {
-	c := Default()
-	c.Resilience = &binder.Model{CircuitBreaker: &binder.CircuitBreaker{}, Hedging: &binder.Hedging{}}
-	err := c.Validate()
-	require.ErrorContains(t, err, "resilience.circuit_breaker: is not for a crawl, which has one for each host; set that up in ratelimit")
-	require.ErrorContains(t, err, "resilience.hedging: is not for a crawl")
-	require.Len(t, err, 2)
-}
-
-func TestPoliciesArePrinted(t *testing.T) {
-	l := mustLoad(t, yamlFile(everyPolicy))
-	var y, j, text strings.Builder
-	require.NoError(t, l.WriteYAML(&y))
-	require.Contains(t, y.String(), `resilience:                                 # file crawl.yaml:1
-  retry:
-    max_retries: 2
-    retry_forever: false
-    backoff:
-      type: "constant"
-      base_ms: 1500
-      max_delay_ms: 30000
-      use_jitter: true
-  timeout:
-    seconds: 2.5
-  bulkhead:
-`)
-	require.Equal(t, l.Config, mustLoad(t, yamlFile(y.String())).Config)
-	require.NoError(t, l.WriteJSON(&j))
-	var parts struct{ Config json.RawMessage }
-	require.NoError(t, json.Unmarshal([]byte(j.String()), &parts))
-	require.Contains(t, string(parts.Config), `"base_ms": 1500`)
-	require.Equal(t, l.Config, mustLoad(t, Sources{File: "c.json", Reader: bytes.NewReader(parts.Config)}).Config)
-	slog.New(slog.NewTextHandler(&text, nil)).Info("start", "config", l.Config)
-	require.Contains(t, text.String(), `max_retries\": 2`)
-
-	y.Reset()
-	require.NoError(t, mustLoad(t, Sources{}).WriteYAML(&y))
-	require.Contains(t, y.String(), "resilience: {}                              # default\n")
 }
 
 func TestPoliciesAreNotLive(t *testing.T) {

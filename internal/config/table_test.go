@@ -81,6 +81,12 @@ func TestRowsAreWhole(t *testing.T) {
 		_, ordered := number(f.bound(f.def))
 		require.Equal(t, ordered, f.min != "" && f.max != "", "%s: a range", f.path)
 		require.Equal(t, f.kind == kindBool && f.def == "true" && f.flag != "", f.unless != "", "%s: help for --no-%s", f.path, f.flag)
+		if f.zero != "" {
+			require.Contains(t, f.doc, "0 = ", f.path)
+		}
+		if f.kind == kindText && f.def == "" || f.kind == kindList {
+			require.Contains(t, f.doc, "empty = ", f.path)
+		}
 		claim(vars, f.env(), f.path)
 		if f.flag == "" {
 			require.Empty(t, f.short, f.path)
@@ -92,17 +98,6 @@ func TestRowsAreWhole(t *testing.T) {
 				require.Len(t, flag.Shorthand, 1)
 				claim(shorts, flag.Shorthand, f.path)
 			}
-		}
-	}
-}
-
-func TestZeroIsExplainedWhereItIsSpecial(t *testing.T) {
-	for _, f := range fields() {
-		if f.zero != "" {
-			require.Contains(t, f.doc, "0 = ", f.path)
-		}
-		if f.kind == kindText && f.def == "" || f.kind == kindList {
-			require.Contains(t, f.doc, "empty = ", f.path)
 		}
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/treadlight/crawl/resilience/binder"
 )
 
 func TestZeroConfigIsRefused(t *testing.T) {
@@ -39,6 +41,16 @@ var programs = []struct {
 	{func(c *Config) { c.Scope.Mode = "hosts" }, `scope.mode: "hosts" is not a choice; give one of host, domain, prefix, any`},
 	{func(c *Config) { c.Scope.Exclude = []string{"ok", "["} }, `scope.exclude[1]: "[" is not a regular expression (missing closing ]: "["); see the syntax of Go's regexp package, or write \.pdf$ for *.pdf`},
 	{func(c *Config) { c.Hosts = []Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1}} }, "hosts[0].max_rps: 0 is below 0.001; give a rate in requests per second between 0.001 and 1000000"},
+	{func(c *Config) {
+		c.Hosts = []Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 1, Quota: Cap{Permits: 3, Per: time.Hour}}} // a quota needs no kind
+	}, ""},
+	{func(c *Config) {
+		c.Hosts = []Host{{Match: "a.test", InitialRPS: 1, MinRPS: 1, MaxRPS: 1, Cap: Cap{Permits: 3, Per: time.Hour}}}
+	}, "hosts[0].cap.kind: is missing; give one of token-bucket, fixed-window, sliding-window, sliding-window-log, leaky-bucket, concurrency"},
+	{func(c *Config) {
+		c.Resilience = &binder.Model{CircuitBreaker: &binder.CircuitBreaker{}, Hedging: &binder.Hedging{}}
+	}, "resilience.circuit_breaker: is not for a crawl, which has one for each host; set that up in ratelimit\n" +
+		"resilience.hedging: is not for a crawl, which has one request at a time under way for a URL; remove it (crawl.Client can have it)"},
 	{func(c *Config) { c.RateLimit.StatsWindow = 45 * time.Second }, "ratelimit.stats_window: 45s is not a whole number of ratelimit.stats_bucket, which is 2s; give 46s"},
 	{func(c *Config) { c.RateLimit.StatsBucket = time.Minute }, "ratelimit.stats_window: 30s is not a whole number of ratelimit.stats_bucket, which is 1m; give 1m"},
 	{func(c *Config) { c.RateLimit.StatsBucket = 10 * time.Millisecond }, "ratelimit.stats_window: 30s is more than 1000 times ratelimit.stats_bucket, which is 10ms; give at most 10s or raise the other"},

@@ -30,7 +30,7 @@ fetch:
   max_body: 1.5MiB
 output: {path: "true", record: [text, no-links]}
 log: {level: debug}
-resilience: {circuit_breaker: {circuit_name: "a # b: 'c'"}, Timeout: {Seconds: 0.1}}
+resilience: {circuit_breaker: {circuit_name: "a # b: 'c'"}, Timeout: {Seconds: 0.1}, retry: {max_retries: 2, backoff: {type: constant, base_ms: 1500}}}
 `)
 	src.Env = []string{"CRAWL_FETCH_CONTACT=bot@example.com", "CRAWL_RATELIMIT_MAX_RPS=33.3"}
 	src.Flags = []FlagValue{flag("no-robots", "true"), flag("stats", "~"), flag("max-pages", "1000000000000")}
@@ -68,6 +68,10 @@ func TestWhatIsWrittenLoadsTheSame(t *testing.T) {
 			Warnings []string
 		}
 		require.NoError(t, json.Unmarshal(j.Bytes(), &parts))
+		if len(l.Config.Hosts) > 0 {
+			require.Contains(t, string(parts.Config), `"base_ms": 1500`)
+			require.Contains(t, string(parts.Config), "\"quota\": {\n          \"kind\": \"fixed-window\",\n          \"permits\": 9,\n          \"per\": \"1h\"\n        }")
+		}
 		require.Equal(t, len(l.Origins), len(parts.Origins))
 		require.NotNil(t, parts.Warnings)
 		fromJSON := mustLoad(t, Sources{File: "c.json", Reader: bytes.NewReader(parts.Config)})
@@ -102,6 +106,26 @@ func TestWriteYAMLShowsOrigins(t *testing.T) {
 		require.Contains(t, lines, want)
 	}
 	require.NotContains(t, b.String(), enabledPath)
+	for _, part := range []string{`    cap:
+      kind: concurrency                     # file crawl.yaml:10
+      permits: 3                            # file crawl.yaml:10
+`, `resilience:                                 # file crawl.yaml:17
+  retry:
+    max_retries: 2
+    retry_forever: false
+    backoff:
+      type: "constant"
+      base_ms: 1500
+      max_delay_ms: 30000
+      use_jitter: true
+  timeout:
+    seconds: 0.1
+`} {
+		require.Contains(t, b.String(), part)
+	}
+	b.Reset()
+	require.NoError(t, mustLoad(t, Sources{}).WriteYAML(&b))
+	require.Contains(t, b.String(), "resilience: {}                              # default\n")
 }
 
 func TestConfigLogsWithoutSecrets(t *testing.T) {
@@ -115,6 +139,7 @@ func TestConfigLogsWithoutSecrets(t *testing.T) {
 		require.NotContains(t, b.String(), "hunter2")
 		require.Contains(t, b.String(), "REDACTED")
 		require.Contains(t, b.String(), "concurrency")
+		require.Contains(t, b.String(), `max_retries`)
 	}
 }
 
