@@ -52,43 +52,63 @@ var doors = []struct {
 	{public, "POST", []string{isOrder, bearer + "x"}, 401},
 	{public, "POST", []string{isOrder, "Authorization: Bearer "}, 401},
 	{public, "POST", []string{isOrder, "Authorization: " + token}, 401},
+	{public, "POST", []string{isOrder, bearer, "Origin: https://evil.example"}, 403},
+	{public, "POST", []string{isOrder, bearer, "Sec-Fetch-Site: cross-site"}, 403},
+	{public, "POST", []string{isOrder, bearer, "Host: evil.example"}, 421},
 
 	{loopback, "POST", nil, 415},
 	{loopback, "POST", []string{"Content-Type: text/plain"}, 415},
 	{loopback, "POST", []string{"Content-Type: application/x-www-form-urlencoded"}, 415},
 	{loopback, "POST", []string{"Content-Type: application/json; charset=utf-8"}, 200},
 	{loopback, "POST", []string{"Content-Type: application/jsonp"}, 415},
+	{public, "POST", []string{bearer}, 415},
+	{public, "POST", []string{bearer, "Content-Type: text/plain"}, 415},
+	{public, "POST", []string{bearer, "Content-Type: application/x-www-form-urlencoded"}, 415},
 }
 
+// bodies are the orders, by their paths, with what each needs to be carried out.
+var bodies = map[string]string{
+	"/api/pause": "", "/api/resume": "", "/api/stop": "", "/api/checkpoint": "",
+	"/api/seeds": `{"url":"a.test"}`, "/api/scope": `{"include":[],"exclude":["/x"]}`,
+	"/api/hosts/a.test/block": "", "/api/hosts/a.test/unblock": "", "/api/hosts/a.test/ceiling": `{"max_rps":5}`,
+}
+
+// kept lets a crawl have checkpoints.
+func kept(_ *Config, c *Crawl) { c.Checkpoint = func(context.Context) error { return nil } }
+
+// No order is carried out without the token, for another site's page, under another name or in another form; each
+// refusal is logged with who asked for what, and counted.
 func TestDoor(t *testing.T) {
+	require.Len(t, bodies, len(allOrders), "an order is missing here")
 	for _, c := range doors {
-		t.Run(fmt.Sprintf("%s %s %v", c.at, c.method, c.headers), func(t *testing.T) {
-			key := ""
-			if c.at != loopback {
-				key = token
-			}
-			g := newRig(t, c.at, key, nil)
-			path := "/api/snapshot"
-			if c.method == "POST" {
-				path = "/api/pause"
-			}
-			w := g.ask(c.method, path, "", c.headers...)
-			require.Equal(t, c.status, w.Code, w.Body)
-			require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
-			if c.status == 200 {
-				return
-			}
-			require.NotEmpty(t, detail(t, w))
-			require.Empty(t, g.did)
-			require.Contains(t, g.log(), `level=WARN msg="a request to the console was refused"`)
-			require.Contains(t, g.log(), fmt.Sprintf("status=%d who=127.0.0.1:1234 method=%s path=%s", c.status, c.method, path))
-			require.NotContains(t, g.log(), token)
-			if c.status == 401 {
-				require.Contains(t, w.Header().Get("WWW-Authenticate"), "Bearer")
-			}
-			reason := map[int]string{421: "host", 403: "origin", 401: "token", 415: "content_type"}[c.status]
-			require.Equal(t, "1", g.value(t, fmt.Sprintf("treadlight_console_refused_requests_total{reason=%q}", reason)))
-		})
+		paths := bodies
+		if c.method == "GET" {
+			paths = map[string]string{"/api/snapshot": ""}
+		}
+		for path, body := range paths {
+			t.Run(fmt.Sprintf("%s %s %s %v", c.at, c.method, path, c.headers), func(t *testing.T) {
+				key := ""
+				if c.at != loopback {
+					key = token
+				}
+				g := newRig(t, c.at, key, kept)
+				w := g.ask(c.method, path, body, c.headers...)
+				require.Equal(t, c.status, w.Code, w.Body)
+				require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+				if c.status == 200 {
+					return
+				}
+				require.NotEmpty(t, detail(t, w))
+				require.Empty(t, g.did)
+				reason := map[int]reason{421: reasonHost, 403: reasonOrigin, 401: reasonToken, 415: reasonType}[c.status]
+				require.Contains(t, g.log(), fmt.Sprintf(`level=WARN msg="a request to the console was refused" reason=%s status=%d who=127.0.0.1:1234 method=%s path=%s`, reason, c.status, c.method, path))
+				require.NotContains(t, g.log(), token)
+				if c.status == 401 {
+					require.Contains(t, w.Header().Get("WWW-Authenticate"), "Bearer")
+				}
+				require.Equal(t, "1", g.value(t, fmt.Sprintf("treadlight_console_refused_requests_total{reason=%q}", reason)))
+			})
+		}
 	}
 }
 
@@ -145,41 +165,10 @@ func TestFloodOfRefusals(t *testing.T) {
 	require.Equal(t, "90", g.value(t, `treadlight_console_refused_requests_total{reason="rate"}`))
 }
 
-// No order is carried out without the token, for another site's page, under another name,
-// in another form, or too often; each refusal is logged with who asked for what, and counted.
-func TestEveryOrderIsGuarded(t *testing.T) {
-	bodies := map[string]string{
-		"/api/pause": "", "/api/resume": "", "/api/stop": "", "/api/checkpoint": "",
-		"/api/seeds": `{"url":"a.test"}`, "/api/scope": `{"include":[],"exclude":["/x"]}`,
-		"/api/hosts/a.test/block": "", "/api/hosts/a.test/unblock": "", "/api/hosts/a.test/ceiling": `{"max_rps":5}`,
-	}
-	require.Len(t, bodies, len(allOrders), "an order is missing here")
+// No order is carried out too often; what is too often is logged and counted.
+func TestEveryOrderIsRateLimited(t *testing.T) {
 	for path, body := range bodies {
-		for _, c := range []struct {
-			headers []string
-			status  int
-			reason  reason
-		}{
-			{[]string{isOrder}, 401, reasonToken},
-			{[]string{isOrder, "Authorization: Bearer guessed"}, 401, reasonToken},
-			{[]string{isOrder, bearer, "Origin: https://evil.example"}, 403, reasonOrigin},
-			{[]string{isOrder, bearer, "Sec-Fetch-Site: cross-site"}, 403, reasonOrigin},
-			{[]string{isOrder, bearer, "Host: evil.example"}, 421, reasonHost},
-			{[]string{bearer}, 415, reasonType},
-			{[]string{bearer, "Content-Type: text/plain"}, 415, reasonType},
-			{[]string{bearer, "Content-Type: application/x-www-form-urlencoded"}, 415, reasonType},
-		} {
-			g := newRig(t, "0.0.0.0:8080", token, nil)
-			w := g.ask("POST", path, body, c.headers...)
-			require.Equal(t, c.status, w.Code, "%s %v: %s", path, c.headers, w.Body)
-			require.NotEmpty(t, detail(t, w))
-			require.Empty(t, g.did, path)
-			require.Contains(t, g.log(), fmt.Sprintf(`msg="a request to the console was refused" reason=%s status=%d who=127.0.0.1:1234 method=POST path=%s`, c.reason, c.status, path))
-			require.Equal(t, "1", g.value(t, fmt.Sprintf("treadlight_console_refused_requests_total{reason=%q}", c.reason)))
-		}
-		g := newRig(t, "0.0.0.0:8080", token, func(_ *Config, c *Crawl) {
-			c.Checkpoint = func(context.Context) error { return nil }
-		})
+		g := newRig(t, public, token, kept)
 		for range 10 {
 			w := g.ask("POST", path, body, isOrder, bearer)
 			require.Equal(t, 200, w.Code, "%s: %s", path, w.Body)
