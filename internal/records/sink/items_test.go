@@ -12,8 +12,7 @@ import (
 
 // The summary has the fields that items lack, also those that none has.
 func TestItemsSummary(t *testing.T) {
-	w, err := New(io.Discard, Config{})
-	require.NoError(t, err)
+	w := must(New(io.Discard, Config{}))
 	s := NewItems(w, ItemsConfig{Kinds: []string{"product", "review"}, Fields: map[string][]string{"product": {"name", "price", "shop"}}})
 	write := func(kind string, fields ...string) {
 		e := &record.Extracted{Kind: kind}
@@ -32,8 +31,7 @@ func TestItemsSummary(t *testing.T) {
 
 // Items without a name are counted as a person counts them.
 func TestItemsWithoutAName(t *testing.T) {
-	w, err := New(io.Discard, Config{Format: JSONL})
-	require.NoError(t, err)
+	w := must(New(io.Discard, Config{Format: JSONL}))
 	s := NewItems(w, ItemsConfig{Kinds: []string{unnamed}})
 	for _, want := range []string{"1 item", "2 items"} {
 		require.NoError(t, s.WriteItem(nil, record.Item{Value: &record.Extracted{Kind: items.DefaultName}, JSON: []byte("{}")}))

@@ -18,8 +18,7 @@ func TestOpenFile(t *testing.T) {
 	syscall.Umask(old)
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	info, err := os.Stat(filepath.Join(dir, "out"))
-	require.NoError(t, err)
+	info := must(os.Stat(filepath.Join(dir, "out")))
 	require.Equal(t, os.FileMode(0o644), info.Mode())
 
 	_, err = Open(filepath.Join(dir, "none", "out"), Config{})
@@ -28,8 +27,7 @@ func TestOpenFile(t *testing.T) {
 	_, err = Open(dir, Config{})
 	require.Error(t, err)
 
-	w, err = Open(Stdout, Config{Format: URLs})
-	require.NoError(t, err)
+	w = must(Open(Stdout, Config{Format: URLs}))
 	require.Equal(t, os.Stdout, w.out)
 	require.NoError(t, w.Close(), "nothing written, and standard output stays open")
 	_, err = os.Stdout.Stat()

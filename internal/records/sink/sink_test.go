@@ -24,8 +24,7 @@ func page(i int) *record.Record {
 
 func jsonl(t *testing.T, to io.Writer) *Writer {
 	t.Helper()
-	w, err := New(to, Config{})
-	require.NoError(t, err)
+	w := must(New(to, Config{}))
 	return w
 }
 
@@ -58,8 +57,7 @@ func TestFormats(t *testing.T) {
 		URLs:  "https://example.com/1\nhttps://example.com/2\n",
 	} {
 		var out bytes.Buffer
-		w, err := New(&out, Config{Format: f})
-		require.NoError(t, err)
+		w := must(New(&out, Config{Format: f}))
 		require.NoError(t, w.Write(page(1)))
 		require.NoError(t, w.Write(&record.Record{URL: "x", Kind: "page", Status: 500}))
 		require.NoError(t, w.Write(page(2)))
@@ -88,8 +86,7 @@ func TestSpecs(t *testing.T) {
 			continue
 		}
 		var out bytes.Buffer
-		w, err := New(&out, Config{Format: spec.Format})
-		require.NoError(t, err)
+		w := must(New(&out, Config{Format: spec.Format}))
 		require.NoError(t, w.Write(page(1)))
 		require.NoError(t, w.Close())
 		require.Equal(t, spec.Format, ByStart(out.Bytes()).Format, "a file that begins with %q", out.String())
@@ -122,8 +119,7 @@ func TestFullDiskAtEveryByte(t *testing.T) {
 		}
 		format := spec.Format
 		var whole bytes.Buffer
-		w, err := New(&whole, Config{Format: format})
-		require.NoError(t, err)
+		w := must(New(&whole, Config{Format: format}))
 		for i := range records {
 			require.NoError(t, w.Write(page(i)))
 		}
@@ -143,8 +139,7 @@ func TestFullDiskAtEveryByte(t *testing.T) {
 
 func checkCut(t *testing.T, path string, format Format, whole []byte, room, header int, each bool) {
 	t.Helper()
-	w, err := Open(path, Config{Format: format, Existing: Overwrite})
-	require.NoError(t, err)
+	w := must(Open(path, Config{Format: format, Existing: Overwrite}))
 	w.out = &cutter{w.file, room}
 	var failure error
 	for i := 0; i < 3 && failure == nil; i++ {
@@ -159,8 +154,7 @@ func checkCut(t *testing.T, path string, format Format, whole []byte, room, head
 	var we *WriteError
 	require.ErrorAs(t, failure, &we)
 	require.ErrorIs(t, failure, syscall.ENOSPC)
-	got, err := os.ReadFile(path)
-	require.NoError(t, err)
+	got := must(os.ReadFile(path))
 	want := whole[:bytes.LastIndexByte(whole[:room], '\n')+1]
 	require.Equal(t, string(want), string(got), "%s with room for %d", format, room)
 	require.EqualValues(t, len(want), we.Bytes)
@@ -172,10 +166,9 @@ func checkCut(t *testing.T, path string, format Format, whole []byte, room, head
 }
 
 func TestDevFull(t *testing.T) {
-	w, err := Open("/dev/full", Config{})
-	require.NoError(t, err)
+	w := must(Open("/dev/full", Config{}))
 	require.NoError(t, w.Write(page(1)))
-	err = w.Flush()
+	err := w.Flush()
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.EqualError(t, err, "write /dev/full: write /dev/full: no space left on device; 0 whole records (0 bytes) were written before")
 	require.Equal(t, err, w.Close())
@@ -199,23 +192,21 @@ type shortWriter struct{}
 func (shortWriter) Write(p []byte) (int, error) { return len(p) / 2, nil }
 
 func TestShortWrite(t *testing.T) {
-	w, err := New(shortWriter{}, Config{Format: URLs})
-	require.NoError(t, err)
+	w := must(New(shortWriter{}, Config{Format: URLs}))
 	require.NoError(t, w.Write(page(1)))
 	require.NoError(t, w.Write(page(2)))
-	err = w.Flush()
+	err := w.Flush()
 	require.ErrorIs(t, err, io.ErrShortWrite)
 	require.ErrorContains(t, err, "write records: ")
 	require.ErrorContains(t, err, "; 1 whole records (22 bytes)")
 }
 
 func TestTruncateFails(t *testing.T) {
-	w, err := Open(filepath.Join(t.TempDir(), "out"), Config{})
-	require.NoError(t, err)
+	w := must(Open(filepath.Join(t.TempDir(), "out"), Config{}))
 	w.out = &cutter{w.file, 10}
 	w.truncate = func(int64) error { return syscall.EIO }
 	require.NoError(t, w.Write(page(1)))
-	err = w.Flush()
+	err := w.Flush()
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.ErrorIs(t, err, syscall.EIO)
 	require.ErrorContains(t, err, "cut off the partial record")
@@ -224,15 +215,14 @@ func TestTruncateFails(t *testing.T) {
 
 func TestCloseReportsTheFile(t *testing.T) {
 	for _, sync := range []bool{true, false} {
-		w, err := Open(filepath.Join(t.TempDir(), "out"), Config{})
-		require.NoError(t, err)
+		w := must(Open(filepath.Join(t.TempDir(), "out"), Config{}))
 		require.NoError(t, w.Write(page(1)))
 		require.NoError(t, w.Flush())
 		require.NoError(t, w.file.Close()) // so that what follows fails
 		if !sync {
 			w.truncate = nil
 		}
-		err = w.Close()
+		err := w.Close()
 		require.ErrorIs(t, err, os.ErrClosed)
 		var we *WriteError
 		require.ErrorAs(t, err, &we)
@@ -243,8 +233,7 @@ func TestCloseReportsTheFile(t *testing.T) {
 func TestOpenExisting(t *testing.T) {
 	const old = "https://old.example/\n"
 	var table bytes.Buffer
-	csv, err := New(&table, Config{Format: CSV})
-	require.NoError(t, err)
+	csv := must(New(&table, Config{Format: CSV}))
 	require.NoError(t, csv.Write(page(1)))
 	require.NoError(t, csv.Flush())
 	header, line, _ := strings.Cut(table.String(), "\n")
@@ -287,8 +276,7 @@ func TestOpenExisting(t *testing.T) {
 				require.EqualValues(t, 1, w.Mark().Records)
 				require.NoError(t, w.Close())
 			}
-			got, err := os.ReadFile(path)
-			require.NoError(t, err)
+			got := must(os.ReadFile(path))
 			require.Equal(t, tt.after, string(got))
 		})
 	}
@@ -303,8 +291,7 @@ func BenchmarkWrite(b *testing.B) {
 			for i := range 160 {
 				r.Links = append(r.Links, fmt.Sprintf("https://docs.example.org/3/library/module%d.html?x=%d", i, i))
 			}
-			w, err := New(io.Discard, Config{Format: f})
-			require.NoError(b, err)
+			w := must(New(io.Discard, Config{Format: f}))
 			b.ReportAllocs()
 			for b.Loop() {
 				_ = w.Write(r)
@@ -316,8 +303,7 @@ func BenchmarkWrite(b *testing.B) {
 // cellsOf reads lines of CSV as a spreadsheet does, by the names of their columns.
 func cellsOf(t testing.TB, text string) (rows []map[string]string) {
 	t.Helper()
-	lines, err := csv.NewReader(strings.NewReader(text)).ReadAll()
-	require.NoError(t, err)
+	lines := must(csv.NewReader(strings.NewReader(text)).ReadAll())
 	for _, line := range lines[1:] {
 		row := map[string]string{}
 		for i, name := range lines[0] {
@@ -332,8 +318,7 @@ func cellsOf(t testing.TB, text string) (rows []map[string]string) {
 // A column for each field, whatever a page has of it.
 func TestFieldsInCSV(t *testing.T) {
 	var out bytes.Buffer
-	w, err := New(&out, Config{Format: CSV, Fields: []string{"title", "tags", "price", "id"}})
-	require.NoError(t, err)
+	w := must(New(&out, Config{Format: CSV, Fields: []string{"title", "tags", "price", "id"}}))
 	for _, fields := range []record.Named{
 		nil,
 		{{Name: "tags", Values: []string{"a,b", `say "x"`, "two\nlines", "=1+1;=2"}, List: true}, {Name: "title", Values: []string{"T"}}},
@@ -364,8 +349,7 @@ func TestFieldsInCSV(t *testing.T) {
 func TestFieldsInCSVResumed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "records.csv")
 	cfg := Config{Format: CSV, Fields: []string{"title"}}
-	w, err := Open(path, cfg)
-	require.NoError(t, err)
+	w := must(Open(path, cfg))
 	rec := &record.Record{URL: "http://a.test/", Fields: record.Named{{Name: "title", Values: []string{"T"}}}}
 	require.NoError(t, w.Write(rec))
 	require.NoError(t, w.Close())
@@ -374,21 +358,18 @@ func TestFieldsInCSVResumed(t *testing.T) {
 	for _, fields := range [][]string{nil, {"other"}, {"title", "other"}, {"titl"}} {
 		other := cfg
 		other.Fields = fields
-		_, err = Open(path, other)
+		_, err := Open(path, other)
 		require.ErrorContains(t, err, "has other columns than its next lines would have: give the same --field as before", fields)
 	}
-	w, err = Open(path, cfg)
-	require.NoError(t, err)
+	w = must(Open(path, cfg))
 	require.NoError(t, w.Write(rec))
 	require.NoError(t, w.Close())
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := must(os.ReadFile(path))
 	require.Len(t, cellsOf(t, string(text)), 2)
 
 	var out bytes.Buffer
 	for _, existing := range []Existing{Refuse, Resume} {
-		w, err := New(&out, Config{Format: CSV, Fields: cfg.Fields, Existing: existing, Position: int64(out.Len())})
-		require.NoError(t, err)
+		w := must(New(&out, Config{Format: CSV, Fields: cfg.Fields, Existing: existing, Position: int64(out.Len())}))
 		require.NoError(t, w.Write(rec))
 		require.NoError(t, w.Close())
 	}
@@ -416,3 +397,11 @@ func FuzzFieldsInCSV(f *testing.F) {
 }
 
 var csvTable = table{separator: ','}
+
+// must returns v, and panics for an error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -52,8 +52,7 @@ type readRecord struct {
 
 func requireRecords(t *testing.T, path string) (all []readRecord) {
 	t.Helper()
-	f, err := os.Open(path)
-	require.NoError(t, err)
+	f := must(os.Open(path))
 	defer func() { require.NoError(t, f.Close()) }()
 	return recordsIn(t, f, path)
 }
@@ -67,8 +66,7 @@ func recordsIn(t *testing.T, archive io.Reader, name string) (all []readRecord) 
 			return all
 		}
 		require.NoError(t, err, name)
-		block, err := io.ReadAll(rec.Block)
-		require.NoError(t, err)
+		block := must(io.ReadAll(rec.Block))
 		require.NoError(t, r.Finish(), name)
 		all = append(all, readRecord{rec, string(block), r.Offset()})
 	}
@@ -79,8 +77,7 @@ func open(t *testing.T, dir string, cfg Config) *Writer {
 	if cfg.Clock == nil {
 		cfg.Clock = frozen{}
 	}
-	w, err := Open(dir, cfg)
-	require.NoError(t, err)
+	w := must(Open(dir, cfg))
 	t.Cleanup(func() { _ = w.Close() })
 	return w
 }
@@ -101,15 +98,13 @@ func inArchive(t *testing.T, cfg Config, records ...*record.Record) (all []readR
 	found := names(t, dir)
 	require.Len(t, found, 2)
 	archive = filepath.Join(dir, found[1])
-	text, err := os.ReadFile(filepath.Join(dir, found[0]))
-	require.NoError(t, err)
+	text := must(os.ReadFile(filepath.Join(dir, found[0])))
 	return requireRecords(t, archive), archive, string(text)
 }
 
 func names(t *testing.T, dir string) (all []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
+	entries := must(os.ReadDir(dir))
 	for _, e := range entries {
 		all = append(all, e.Name())
 	}
@@ -130,8 +125,7 @@ func kinds(all []readRecord) string {
 // checks that every complete file is what its index says.
 func answersIn(t *testing.T, dir string) (urls []string) {
 	t.Helper()
-	files, err := list(dir, DefaultPrefix)
-	require.NoError(t, err)
+	files := must(list(dir, DefaultPrefix))
 	for _, f := range files {
 		var lines bytes.Buffer
 		for _, r := range requireRecords(t, f.path(dir)) {
@@ -150,8 +144,7 @@ func answersIn(t *testing.T, dir string) (urls []string) {
 // offsetsIn is the offset and length of each line of an index, which must be sorted.
 func offsetsIn(t *testing.T, path string) (all []string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
+	text := must(os.ReadFile(path))
 	before := ""
 	for l := range strings.Lines(string(text)) {
 		require.LessOrEqual(t, before, l, "not sorted")
@@ -174,8 +167,7 @@ func TestGoOnBehindWhatIsCut(t *testing.T) {
 	require.NoError(t, w.Flush())
 	last := filepath.Base(w.now.path(w.dir))
 	require.NoError(t, w.abandon())
-	text, err := os.ReadFile(filepath.Join(whole, last))
-	require.NoError(t, err)
+	text := must(os.ReadFile(filepath.Join(whole, last)))
 	kept := answersIn(t, whole)
 	require.Len(t, kept, 4)
 	var ends []int64 // of exchanges in the last file
@@ -290,8 +282,7 @@ func TestCredentialsStayHere(t *testing.T) {
 		request := all[2]
 		require.Equal(t, "request", request.Get("WARC-Type"))
 		require.Equal(t, digestText(sum([]byte(request.block))), request.Get("WARC-Block-Digest"))
-		info, err := os.Stat(archive)
-		require.NoError(t, err)
+		info := must(os.Stat(archive))
 		if keep {
 			require.Equal(t, string(page.Exchange.Request), request.block)
 			require.Zero(t, info.Mode().Perm()&0o077, "for nobody else")
@@ -344,8 +335,7 @@ func TestNoArchive(t *testing.T) {
 
 // The cases are in testdata/conformance/surt.
 func TestSurt(t *testing.T) {
-	text, err := os.ReadFile("../../../../testdata/conformance/surt/cases.txt")
-	require.NoError(t, err)
+	text := must(os.ReadFile("../../../../testdata/conformance/surt/cases.txt"))
 	passed, all := 0, 0
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSuffix(line, "\n")
@@ -415,4 +405,12 @@ func TestNames(t *testing.T) {
 	require.Equal(t, "p-20261122120000-123456-b-cher.warc.gz", nameOf("p", "bücher", 123456, noon))
 	require.Equal(t, "p-20261122120000-00001.warc.gz", nameOf("p", "../-", 1, noon))
 	require.Equal(t, "p-20261122120000-00001-"+strings.Repeat("x", 64)+".warc.gz", nameOf("p", strings.Repeat("x", 300), 1, noon))
+}
+
+// must returns v, and panics for an error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

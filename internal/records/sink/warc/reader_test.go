@@ -108,11 +108,10 @@ func TestReaderOfHalfAFile(t *testing.T) {
 }
 
 func TestFieldsOf(t *testing.T) {
-	fields, err := FieldsOf(strings.NewReader("a: b\r\nc: d: e\r\n"))
-	require.NoError(t, err)
+	fields := must(FieldsOf(strings.NewReader("a: b\r\nc: d: e\r\n")))
 	require.Equal(t, []Field{{"a", "b"}, {"c", "d: e"}}, fields)
 	for text, want := range map[string]string{"a: b\r\nc": "unexpected EOF", "a\r\n": "is no field", "a: b\n": "CR LF"} {
-		_, err = FieldsOf(strings.NewReader(text))
+		_, err := FieldsOf(strings.NewReader(text))
 		require.ErrorContains(t, err, want, "%q", text)
 	}
 }
@@ -152,8 +151,7 @@ func FuzzExchange(f *testing.F) {
 			URL: url, Referrer: via, Kind: "page", Status: status, Depth: payload, FetchedAt: noon, Links: []string{url, via},
 			Exchange: &record.Exchange{Request: request, Response: response, Payload: response[len(response)-payload:]},
 		}
-		known, err := newMemory(2)
-		require.NoError(t, err)
+		known := must(newMemory(2))
 		// Files are left out: a disk syncs a hundred times a second at best.
 		w := &Writer{now: &file{name: "f"}, known: known}
 		if len(response) == 0 {
@@ -178,8 +176,7 @@ func FuzzExchange(f *testing.F) {
 			require.Equal(t, string(request), all[1].block)
 		}
 		last := all[len(all)-1]
-		fields, err := FieldsOf(strings.NewReader(last.block))
-		require.NoError(t, err)
+		fields := must(FieldsOf(strings.NewReader(last.block)))
 		require.Equal(t, Field{"outlink", oneLine(via + " L")}, fields[len(fields)-1])
 		require.Len(t, w.lines, 2)
 		for _, l := range w.lines {
@@ -194,9 +191,9 @@ const readers = "../../../../bin/readers/node_modules/warcio"
 // requireWarcio is where that is. Without it the test is skipped, or fails in CI.
 func requireWarcio(t *testing.T) (dir string) {
 	t.Helper()
-	dir, err := filepath.Abs(readers)
-	require.NoError(t, err)
-	if _, err = os.Stat(dir); err == nil {
+	dir = must(filepath.Abs(readers))
+	_, err := os.Stat(dir)
+	if err == nil {
 		_, err = exec.LookPath("node")
 	}
 	switch {
@@ -271,8 +268,7 @@ func readByWarcio(t *testing.T, warcio, path string) {
 	t.Helper()
 	ours := requireRecords(t, path)
 
-	script, err := filepath.Abs("testdata/read.mjs")
-	require.NoError(t, err)
+	script := must(filepath.Abs("testdata/read.mjs"))
 	lines := bufio.NewScanner(bytes.NewReader(node(t, script, filepath.Join(warcio, "dist", "index.js"), path)))
 	n := 0
 	for ; lines.Scan(); n++ {
@@ -381,8 +377,7 @@ var chunkedOnly = []string{"http://a.test:8080/chunked"}
 
 // Our index is the one that pywb's indexer makes, and the digests are right to warcio.
 func TestIndexConforms(t *testing.T) {
-	text, err := os.ReadFile(golden)
-	require.NoError(t, err)
+	text := must(os.ReadFile(golden))
 	wrong, theirs := wrongDigests(string(text))
 	_, mine := archived(t)
 	want, got := indexed(t, theirs, false), indexed(t, mine, false)
@@ -400,8 +395,7 @@ func TestPythonReadsIt(t *testing.T) {
 		t.Skipf("NOT RUN: Python has no warcio and cdxj_indexer: `pip install warcio cdxj-indexer` installs them")
 	}
 	path, mine := archived(t)
-	script, err := filepath.Abs("testdata/read.py")
-	require.NoError(t, err)
+	script := must(filepath.Abs("testdata/read.py"))
 	out, err := exec.CommandContext(t.Context(), "python3", "-W", "ignore", script, path).Output()
 	require.NoError(t, err)
 	wrong, theirs := wrongDigests(string(out))
@@ -410,8 +404,7 @@ func TestPythonReadsIt(t *testing.T) {
 	if os.Getenv("UPDATE") != "" {
 		require.NoError(t, os.WriteFile(golden, out, 0o600))
 	}
-	kept, err := os.ReadFile(golden)
-	require.NoError(t, err)
+	kept := must(os.ReadFile(golden))
 	_, before := wrongDigests(string(kept))
 	require.Equal(t, indexed(t, before, false), indexed(t, theirs, false))
 }

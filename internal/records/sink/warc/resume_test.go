@@ -171,10 +171,8 @@ func damageEnd(t *testing.T, w *Writer, rnd *rand.Rand) {
 	if w.now == nil {
 		return
 	}
-	f, err := os.OpenFile(w.now.path(w.dir), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = f.Write(w.buf.Bytes()[:rnd.IntN(w.buf.Len()+1)])
-	require.NoError(t, err)
+	f := must(os.OpenFile(w.now.path(w.dir), os.O_APPEND|os.O_WRONLY, 0))
+	must(f.Write(w.buf.Bytes()[:rnd.IntN(w.buf.Len()+1)]))
 	require.NoError(t, f.Close())
 }
 
@@ -204,11 +202,10 @@ func TestResumeNamesWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			marks := series(t, dir)
-			files, err := list(dir, DefaultPrefix)
-			require.NoError(t, err)
+			files := must(list(dir, DefaultPrefix))
 			tc.spoil(t, files[4].path(dir))
 			before := names(t, dir)
-			_, err = Open(dir, Config{Existing: sink.Resume, Position: marks[4].Bytes})
+			_, err := Open(dir, Config{Existing: sink.Resume, Position: marks[4].Bytes})
 			require.ErrorContains(t, err, tc.want)
 			require.Equal(t, before, names(t, dir), "nothing is removed before it is known that the crawl can go on")
 		})
@@ -217,14 +214,11 @@ func TestResumeNamesWhatIsWrong(t *testing.T) {
 
 func flip(t *testing.T, path string, at int64) {
 	t.Helper()
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	require.NoError(t, err)
+	f := must(os.OpenFile(path, os.O_RDWR, 0))
 	defer func() { require.NoError(t, f.Close()) }()
 	var b [1]byte
-	_, err = f.ReadAt(b[:], at)
-	require.NoError(t, err)
-	_, err = f.WriteAt([]byte{^b[0]}, at)
-	require.NoError(t, err)
+	must(f.ReadAt(b[:], at))
+	must(f.WriteAt([]byte{^b[0]}, at))
 }
 
 // Whoever takes complete files away does not stop the crawl from going on; from the beginning all is written anew; and
@@ -234,8 +228,7 @@ func TestResumeWithoutEarlierFiles(t *testing.T) {
 	marks := series(t, dir)
 	_, err := Open(dir, Config{Existing: sink.Resume, Position: marks[3].Bytes - 7})
 	require.ErrorContains(t, err, "no record ends at byte")
-	files, err := list(dir, DefaultPrefix)
-	require.NoError(t, err)
+	files := must(list(dir, DefaultPrefix))
 	for _, f := range files[:6] {
 		require.NoError(t, f.remove(dir))
 	}
@@ -281,8 +274,7 @@ func TestResumeKnowsPayloads(t *testing.T) {
 
 	dir = t.TempDir()
 	goOn(t, dir, Config{MaxSize: 1}, []*record.Record{cut, answered("http://a.test/other", "other")}, []*record.Record{answered("http://a.test/whole", "half")})
-	files, err := list(dir, DefaultPrefix)
-	require.NoError(t, err)
+	files := must(list(dir, DefaultPrefix))
 	require.Equal(t, typeResponse, requireRecords(t, files[len(files)-1].path(dir))[1].Get("WARC-Type"))
 }
 
@@ -298,8 +290,7 @@ func storedApart(t *testing.T, dir string, cfg Config, bodies []string) (mark re
 	}
 	mark = w.Mark()
 	require.NoError(t, w.abandon())
-	files, err := list(dir, DefaultPrefix)
-	require.NoError(t, err)
+	files = must(list(dir, DefaultPrefix))
 	require.Len(t, files, len(bodies))
 	firsts = map[string]readRecord{}
 	for _, f := range files {
@@ -326,8 +317,7 @@ func TestResumeKnowsPayloadsOfEarlierFiles(t *testing.T) {
 			require.NoError(t, os.WriteFile(f.path(dir), []byte("this is no archive, but something else"), 0o600))
 		}, "VVVR"},
 		"an odd index": {0, func(t *testing.T, dir string, f *file) {
-			text, err := os.ReadFile(f.index(dir))
-			require.NoError(t, err)
+			text := must(os.ReadFile(f.index(dir)))
 			odd := "\n{\nx {\"digest\":\"A\"}\n" + strings.ReplaceAll(string(text), `"offset":"`, `"offset":"-`) + strings.ReplaceAll(string(text), `"offset":"`, `"offset":"9`)
 			require.NoError(t, os.WriteFile(f.index(dir), []byte(odd), 0o600))
 		}, "VVVR"},
@@ -347,8 +337,7 @@ func TestResumeKnowsPayloadsOfEarlierFiles(t *testing.T) {
 				require.NoError(t, w.Write(answered("http://b.test/"+body, body)))
 			}
 			require.NoError(t, w.Close())
-			files, err := list(dir, DefaultPrefix)
-			require.NoError(t, err)
+			files = must(list(dir, DefaultPrefix))
 			var got string
 			for _, f := range files[len(files)-len(bodies):] {
 				r := requireRecords(t, f.path(dir))[1]

@@ -1,12 +1,9 @@
 package warc
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -84,36 +81,6 @@ func TestRecordsOfAnExchange(t *testing.T) {
 		response.end-response.Offset, response.Offset, name), index)
 }
 
-// A record can be read from where the index says it is, and the whole is a gzip file.
-func TestMembers(t *testing.T) {
-	var records []*record.Record
-	for i := range 20 {
-		records = append(records, answered(fmt.Sprintf("http://a.test/%d", i), strings.Repeat("x", i*1000)))
-	}
-	_, archive, index := inArchive(t, Config{}, records...)
-	text, err := os.ReadFile(archive)
-	require.NoError(t, err)
-	gz, err := gzip.NewReader(bytes.NewReader(text))
-	require.NoError(t, err)
-	all, err := io.ReadAll(gz)
-	require.NoError(t, err)
-	require.Equal(t, 61, strings.Count(string(all), "WARC/1.1\r\n"))
-
-	require.Equal(t, 20, strings.Count(index, "\n"))
-	for l := range strings.Lines(index) {
-		e := parseLine(t, l)
-		var offset, length int
-		_, err := fmt.Sscan(e.Offset+" "+e.Length, &offset, &length)
-		require.NoError(t, err)
-		r := NewReader(bytes.NewReader(text[offset : offset+length]))
-		rec, err := r.Next()
-		require.NoError(t, err)
-		require.Equal(t, e.URL, rec.Get("WARC-Target-URI"))
-		_, err = r.Next()
-		require.ErrorIs(t, err, io.EOF)
-	}
-}
-
 func TestPayloadsAreStoredOnce(t *testing.T) {
 	first, again, other := answered("http://a.test/1", "same"), answered("http://b.test/2", "same"), answered("http://a.test/3", "other")
 	again.FetchedAt = noon.Add(time.Hour)
@@ -175,8 +142,7 @@ func TestOtherRecords(t *testing.T) {
 	require.Equal(t, "http://a.test/  WARC-Type: forged", all[3].Get("WARC-Target-URI"))
 	require.Equal(t, "0001-01-01T00:00:00.000Z", all[3].Get("WARC-Date"))
 	require.Empty(t, all[3].Get("WARC-IP-Address"))
-	fields, err := FieldsOf(strings.NewReader(all[5].block))
-	require.NoError(t, err)
+	fields := must(FieldsOf(strings.NewReader(all[5].block)))
 	require.Equal(t, Field{"via", "http://a.test/    outlink: x"}, fields[0])
 	require.Equal(t, Field{"hopsFromSeed", strings.Repeat("L", 1000)}, fields[1])
 }
@@ -195,8 +161,7 @@ func TestRotation(t *testing.T) {
 	require.NoError(t, w.Close())
 	require.Equal(t, last.Bytes, w.start, "what was written is what is there")
 
-	files, err := list(dir, "my.site_1")
-	require.NoError(t, err)
+	files := must(list(dir, "my.site_1"))
 	require.Greater(t, len(files), 2)
 	var total int64
 	seen := 0
@@ -204,12 +169,10 @@ func TestRotation(t *testing.T) {
 		require.Equal(t, fmt.Sprintf("my.site_1-20261122120000-%05d-h.warc.gz", i+1), f.name)
 		require.False(t, f.open)
 		all := requireRecords(t, f.path(dir))
-		fields, err := FieldsOf(strings.NewReader(all[0].block))
-		require.NoError(t, err)
+		fields := must(FieldsOf(strings.NewReader(all[0].block)))
 		require.Equal(t, Field{"series-offset", fmt.Sprint(total)}, fields[len(fields)-1])
 		seen += strings.Count(kinds(all), "R")
-		info, err := os.Stat(f.path(dir))
-		require.NoError(t, err)
+		info := must(os.Stat(f.path(dir)))
 		total += info.Size()
 		exchange := all[len(all)-1].end - all[len(all)-3].Offset
 		require.Less(t, info.Size(), 3000+exchange, "the last exchange is what exceeds the bound")
