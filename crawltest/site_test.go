@@ -24,8 +24,7 @@ func TestFakeClock(t *testing.T) {
 	begin := time.Now()
 	crawltest.FakeClock(t, func(t *testing.T) {
 		site := crawltest.Numbered(50)
-		c, err := crawl.New(crawl.Options{Fetcher: site, Politeness: crawl.PolitenessOptions{Strategy: "fixed", InitialRPS: 1, MaxRPS: 1}})
-		require.NoError(t, err)
+		c := must(crawl.New(crawl.Options{Fetcher: site, Politeness: crawl.PolitenessOptions{Strategy: "fixed", InitialRPS: 1, MaxRPS: 1}}))
 		begin := time.Now()
 		titles := map[string]bool{}
 		for page, err := range c.Crawl(t.Context(), "http://shop.example/") {
@@ -59,18 +58,15 @@ func TestFakeClockWithState(t *testing.T) {
 	}})
 	crawltest.FakeClock(t, func(t *testing.T) {
 		begin := time.Now()
-		c, err := crawl.New(crawl.Options{Fetcher: site, StateDir: dir, MaxPages: 10})
-		require.NoError(t, err)
+		c := must(crawl.New(crawl.Options{Fetcher: site, StateDir: dir, MaxPages: 10}))
 		require.NoError(t, c.Run(t.Context(), "http://shop.example/"))
 		require.Greater(t, time.Since(begin), 200*time.Second, "of the Retry-After")
 	})
 	crawltest.FakeClock(t, func(t *testing.T) {
-		state, err := crawl.OpenState(crawl.StateConfig{Dir: dir})
-		require.NoError(t, err)
+		state := must(crawl.OpenState(crawl.StateConfig{Dir: dir}))
 		o := state.Options()
 		o.Fetcher, o.MaxPages = site, 0
-		c, err := crawl.New(o)
-		require.NoError(t, err)
+		c := must(crawl.New(o))
 		require.NoError(t, c.Run(t.Context()))
 	})
 	for i := 1; i <= 30; i++ {
@@ -98,8 +94,7 @@ func TestSite(t *testing.T) {
 	server := httptest.NewServer(site)
 	defer server.Close()
 	ask := func(method, url, body string) string {
-		req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-		require.NoError(t, err)
+		req := must(http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body)))
 		do := func() (*http.Response, error) { return site.Fetch(t.Context(), req) }
 		if strings.HasPrefix(url, server.URL) {
 			do = func() (*http.Response, error) { return http.DefaultClient.Do(req) }
@@ -125,9 +120,8 @@ func TestSite(t *testing.T) {
 	require.Equal(t, "200 <p>one", ask("GET", "http://one.example/", ""))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://two.example/slow", nil)
-	require.NoError(t, err)
-	_, err = site.Fetch(ctx, req)
+	req := must(http.NewRequestWithContext(ctx, http.MethodGet, "http://two.example/slow", nil))
+	_, err := site.Fetch(ctx, req)
 	require.ErrorIs(t, err, context.Canceled)
 	all := site.Requests()
 	require.Equal(t, []string{"POST", "http://two.example/post", "words"}, []string{all[4].Method, all[4].URL, all[4].Body})
@@ -138,15 +132,13 @@ func TestSite(t *testing.T) {
 func TestFakeClockWithPoliteness(t *testing.T) {
 	crawltest.FakeClock(t, func(t *testing.T) {
 		site := crawltest.Numbered(10)
-		polite, err := crawl.NewPoliteness(crawl.PolitenessOptions{Strategy: "fixed", InitialRPS: 1, MaxRPS: 1})
-		require.NoError(t, err)
+		polite := must(crawl.NewPoliteness(crawl.PolitenessOptions{Strategy: "fixed", InitialRPS: 1, MaxRPS: 1}))
 		defer polite.Close()
 		client := &http.Client{Transport: polite.Transport(roundTrip(site.Fetch))}
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				c, err := crawl.New(crawl.Options{Fetcher: site, Shared: polite})
-				require.NoError(t, err)
+				c := must(crawl.New(crawl.Options{Fetcher: site, Shared: polite}))
 				require.NoError(t, c.Run(t.Context(), "http://shop.example/"))
 			})
 		}

@@ -52,8 +52,7 @@ func TestFetchers(t *testing.T) {
 // lines are the URLs of a file of records, or what it has of items.
 func lines(t *testing.T, path string, read func(line string) string) (all []string) {
 	t.Helper()
-	f, err := os.Open(path)
-	require.NoError(t, err)
+	f := must(os.Open(path))
 	defer f.Close()
 	for scan := bufio.NewScanner(f); scan.Scan(); {
 		if text := read(scan.Text()); text != "" {
@@ -89,11 +88,10 @@ func TestSinks(t *testing.T) {
 		t.Run(string(tc.format), func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "records")
 			crawltest.TestSink(t, crawltest.SinkCase{
-				Open: func(t *testing.T, at *record.Position) record.Sink {
+				Open: func(_ *testing.T, at *record.Position) record.Sink {
 					cfg := resumed(at)
 					cfg.Format = tc.format
-					w, err := sink.Open(path, cfg)
-					require.NoError(t, err)
+					w := must(sink.Open(path, cfg))
 					return w
 				},
 				URLs: func(t *testing.T) []string { return lines(t, path, tc.url) },
@@ -202,50 +200,40 @@ func broken() map[string]breach {
 }
 
 func brokenFetchers() map[string]breach {
-	fetcher := func(make func(site *crawltest.Site) fetchBy) func(*testing.T) {
+	fetcher := func(fetch func(ctx context.Context, s *crawltest.Site, r *http.Request) (*http.Response, error)) func(*testing.T) {
 		return func(t *testing.T) {
 			crawltest.TestFetcher(t, func(_ *testing.T, site *crawltest.Site) (crawl.Fetcher, string) {
-				return make(site), "http://site.example"
+				return fetchBy(func(ctx context.Context, r *http.Request) (*http.Response, error) { return fetch(ctx, site, r) }), "http://site.example"
 			})
 		}
 	}
 	return map[string]breach{
-		"errors for statuses": {fetcher(func(s *crawltest.Site) fetchBy {
-			return func(ctx context.Context, r *http.Request) (*http.Response, error) {
-				resp, err := s.Fetch(ctx, r)
-				if err == nil && resp.StatusCode >= 400 {
-					return nil, errors.New(resp.Status)
-				}
-				return resp, err
+		"errors for statuses": {fetcher(func(ctx context.Context, s *crawltest.Site, r *http.Request) (*http.Response, error) {
+			resp, err := s.Fetch(ctx, r)
+			if err == nil && resp.StatusCode >= 400 {
+				return nil, errors.New(resp.Status)
 			}
+			return resp, err
 		}), "404"},
-		"follows redirects": {fetcher(func(s *crawltest.Site) fetchBy {
-			return func(ctx context.Context, r *http.Request) (*http.Response, error) {
-				if r.URL.Path == "/moved" {
-					r.URL.Path = "/"
-				}
-				return s.Fetch(ctx, r)
+		"follows redirects": {fetcher(func(ctx context.Context, s *crawltest.Site, r *http.Request) (*http.Response, error) {
+			if r.URL.Path == "/moved" {
+				r.URL.Path = "/"
 			}
+			return s.Fetch(ctx, r)
 		}), "status 200, want 302"},
-		"changes the request": {fetcher(func(s *crawltest.Site) fetchBy {
-			return func(ctx context.Context, r *http.Request) (*http.Response, error) {
-				r.Header.Set("User-Agent", "other")
-				return s.Fetch(ctx, r)
-			}
+		"changes the request": {fetcher(func(ctx context.Context, s *crawltest.Site, r *http.Request) (*http.Response, error) {
+			r.Header.Set("User-Agent", "other")
+			return s.Fetch(ctx, r)
 		}), "User-Agent"},
-		"ignores its context": {fetcher(func(s *crawltest.Site) fetchBy {
-			return func(_ context.Context, r *http.Request) (*http.Response, error) {
-				return s.Fetch(context.Background(), r)
-			}
+		"ignores its context": {fetcher(func(_ context.Context, s *crawltest.Site, r *http.Request) (*http.Response, error) {
+			return s.Fetch(context.Background(), r)
 		}), "after the end of its context has no error"},
-		"cuts bodies": {fetcher(func(s *crawltest.Site) fetchBy {
-			return func(ctx context.Context, r *http.Request) (*http.Response, error) {
-				resp, err := s.Fetch(ctx, r)
-				if err == nil {
-					resp.Body = io.NopCloser(io.LimitReader(resp.Body, 1000))
-				}
-				return resp, err
+		"cuts bodies": {fetcher(func(ctx context.Context, s *crawltest.Site, r *http.Request) (*http.Response, error) {
+			resp, err := s.Fetch(ctx, r)
+			if err == nil {
+				resp.Body = io.NopCloser(io.LimitReader(resp.Body, 1000))
 			}
+			return resp, err
 		}), "1000 bytes"},
 	}
 }
@@ -262,16 +250,14 @@ func brokenSinks() map[string]breach {
 		"appends after a crash": {func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "r")
 			crawltest.TestSink(t, crawltest.SinkCase{
-				Open: func(t *testing.T, at *record.Position) record.Sink {
+				Open: func(_ *testing.T, at *record.Position) record.Sink {
 					cfg := resumed(at)
 					if at != nil {
-						info, err := os.Stat(path)
-						require.NoError(t, err)
+						info := must(os.Stat(path))
 						cfg.Position = info.Size()
 					}
 					cfg.Format = sink.URLs
-					w, err := sink.Open(path, cfg)
-					require.NoError(t, err)
+					w := must(sink.Open(path, cfg))
 					return w
 				},
 				URLs: func(t *testing.T) []string { return lines(t, path, strings.Clone) },
@@ -307,8 +293,7 @@ const brokenEnv = "CRAWLTEST_BROKEN"
 
 // Each suite finds what it is for; it fails in a process of its own.
 func TestSuitesCanFail(t *testing.T) {
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must(os.Executable())
 	for name, tc := range broken() {
 		t.Run(name, func(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestBroken$")
@@ -326,4 +311,12 @@ func TestBroken(t *testing.T) {
 		t.Skip("it is for TestSuitesCanFail")
 	}
 	tc.run(t)
+}
+
+// must returns v, and panics for an error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
