@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -21,12 +22,7 @@ import (
 	"github.com/treadlight/crawl/internal/clock/clocktest"
 )
 
-var (
-	docsDirs   = flag.String("watch.docs", "", "measure on HTML pages below these `directories`, apart by commas")
-	docsPages  = flag.Int("watch.pages", 60, "of each")
-	docsKinds  = flag.String("watch.templates", "", "these alone, by their names")
-	docsRounds = flag.Int("watch.rounds", 8, "with each template")
-)
+var docsDirs = flag.String("watch.docs", "", "measure on 60 HTML pages below each of these `directories`, apart by commas, for eight rounds with each template")
 
 // planted is a site of real pages with a template that changes, and with changes of some pages.
 type planted struct {
@@ -171,7 +167,7 @@ func (s score) String() string {
 }
 
 // measure watches a planted site for some rounds.
-func measure(t *testing.T, pages []string, template string, rounds int, every time.Duration, all bool) (s score) {
+func measure(t *testing.T, pages []string, template string) (s score) {
 	p := &planted{pages: pages, edits: make([][]func(string) string, len(pages)), template: template, rnd: rand.New(rand.NewPCG(1, uint64(len(template))))}
 	server := httptest.NewServer(p)
 	defer server.Close()
@@ -179,12 +175,11 @@ func measure(t *testing.T, pages []string, template string, rounds int, every ti
 	for i := range pages {
 		seeds = append(seeds, fmt.Sprintf("%s/p%d", server.URL, i))
 	}
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), all, 0, seeds...)
-	defer w.end()
+	w := watching(t, true, 0, seeds...)
 	w.o.Settings.Sitemaps.Enabled, w.o.Settings.MaxPages = false, 1 // only the seeds
 	w.round(0)
 	n, pending := 0, map[string]bool{} // changes that were made and not yet reported
-	for range rounds {
+	for range 8 {
 		p.round++
 		for i := range pages {
 			if p.rnd.IntN(9) != 0 {
@@ -200,7 +195,7 @@ func measure(t *testing.T, pages []string, template string, rounds int, every ti
 			}
 		}
 		already := len(w.told())
-		w.round(every)
+		w.round(24 * time.Hour)
 		for _, c := range w.told()[already:] {
 			switch {
 			case c.Change == "template":
@@ -229,8 +224,7 @@ func pagesBelow(t *testing.T, dir string, n int) (pages []string) {
 	}))
 	slices.SortFunc(paths, func(a, b string) int { return int(int64(hash(a)>>2) - int64(hash(b)>>2)) })
 	for _, path := range paths[:min(n, len(paths))] {
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
+		data := must(os.ReadFile(path))
 		pages = append(pages, string(data))
 	}
 	return pages
@@ -281,20 +275,16 @@ func TestTemplate(t *testing.T) {
 func TestBesideTheTemplate(t *testing.T) {
 	s := newSite(t, map[string]answer{})
 	set := func(version, ofThird string) {
-		var links []string
-		for i := range 12 {
-			links = append(links, fmt.Sprintf("/%d", i))
+		s.setAll(12, func(i int) answer {
 			own := "A word of " + names[i]
 			if i == 3 {
 				own = ofThird
 			}
-			s.set(links[i], text("Text of "+names[i]+"</p><p>"+own+"</p><p>"+version+" built this site</p><p>Imprint and contact"))
-		}
-		s.set("/", text("Home", links...))
+			return text("Text of " + names[i] + "</p><p>" + own + "</p><p>" + version + " built this site</p><p>Imprint and contact")
+		})
 	}
 	set("Ann", "A word of all")
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
-	defer w.end()
+	w := watching(t, true, 0, s.URL)
 	w.round(0)
 	set("Bob", "Another word")
 	_, told := w.round(time.Hour)
@@ -337,20 +327,10 @@ func TestDocumentsHaveNoTemplate(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var links []string
 			s := newSite(t, map[string]answer{})
-			change := func(round int) {
-				for page := range documents {
-					s.set(fmt.Sprintf("/%d", page), of(page, round))
-				}
-			}
-			for page := range documents {
-				links = append(links, fmt.Sprintf("/%d", page))
-			}
-			s.set("/", text("Home", links...))
+			change := func(round int) { s.setAll(documents, func(page int) answer { return of(page, round) }) }
 			change(0)
-			w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
-			defer w.end()
+			w := watching(t, true, 0, s.URL)
 			w.round(0)
 			for round := range 3 {
 				change(round + 1)
@@ -368,8 +348,7 @@ var names = []string{"Ann", "Bob", "Cid", "Dan", "Eve", "Fay", "Gus", "Hal", "Id
 // A page that changes at the same place at every visit has no template.
 func TestOnePageHasNoTemplate(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": text("Home 0")})
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
-	defer w.end()
+	w := watching(t, true, 0, s.URL)
 	w.round(0)
 	for i := range 3 * manyPages {
 		s.set("/", text(fmt.Sprintf("The story of today has number %d", i+1)))
@@ -422,21 +401,13 @@ func TestLinesRotateAtTheEnd(t *testing.T) {
 	const pages = 12
 	s := newSite(t, map[string]answer{})
 	set := func(last func(page int) string) {
-		for i := range pages {
-			s.set(fmt.Sprintf("/%d", i), text("Text of "+names[i]+"</p><p>"+last(i)))
-		}
+		s.setAll(pages, func(i int) answer { return text("Text of " + names[i] + "</p><p>" + last(i)) })
 	}
 	of := func(round int) func(int) string {
 		return func(page int) string { return "The saying of " + names[(page+round*5)%pages] }
 	}
-	var links []string
-	for i := range pages {
-		links = append(links, fmt.Sprintf("/%d", i))
-	}
-	s.set("/", text("Home", links...))
 	set(of(0))
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
-	defer w.end()
+	w := watching(t, true, 0, s.URL)
 	w.round(0)
 	for round, want := range []int{pages, pages, 1, 0, 0} {
 		set(of(round + 1))
@@ -454,18 +425,12 @@ func TestTemplateOfDocs(t *testing.T) {
 	if *docsDirs == "" {
 		t.Skip("give -watch.docs")
 	}
-	var names []string
-	for name := range templates {
-		if strings.Contains(*docsKinds, name) || *docsKinds == "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(templates))
 	sums := map[string]*score{}
 	for dir := range strings.SplitSeq(*docsDirs, ",") {
-		pages := pagesBelow(t, dir, *docsPages)
+		pages := pagesBelow(t, dir, 60)
 		for _, name := range names {
-			s := measure(t, pages, name, *docsRounds, 24*time.Hour, true)
+			s := measure(t, pages, name)
 			t.Logf("%-24s %-14s %v", filepath.Base(dir), name, s)
 			for _, key := range []string{name, "all"} {
 				if sums[key] == nil {
@@ -479,4 +444,30 @@ func TestTemplateOfDocs(t *testing.T) {
 	for _, name := range append(names, "all") {
 		t.Logf("%-24s %-14s %v", "SUM", name, sums[name])
 	}
+}
+
+// A change of a template is short, however long the URLs of its pages are, so that it is found at the end of a file.
+func TestTemplateIsShort(t *testing.T) {
+	const pages = 20
+	s := newSite(t, map[string]answer{})
+	var links []string
+	for i := range pages {
+		links = append(links, fmt.Sprintf("/%d%s", i, strings.Repeat("x", 4000)))
+	}
+	set := func(version string) {
+		for i, link := range links {
+			s.set(link, answer{text: fmt.Sprintf("<title>Item %d</title><main><p>Text of %[1]d</p><p>Order now</p><p>%s built this site</p></main>", i, version)})
+		}
+	}
+	s.set("/", text("Home", links...))
+	set("Ann")
+	w := watching(t, true, 0, s.URL)
+	w.round(0)
+	set("Bob")
+	_, told := w.round(time.Hour)
+	require.Len(t, told, 1)
+	change := w.told()[0]
+	require.Equal(t, pages, change.Pages)
+	require.NotEmpty(t, change.Examples)
+	require.Less(t, len(strings.Join(change.Examples, "")), 33<<10)
 }

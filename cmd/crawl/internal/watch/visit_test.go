@@ -54,8 +54,7 @@ func TestRedirects(t *testing.T) {
 func TestRedirectToPrivate(t *testing.T) {
 	other := newSite(t, map[string]answer{"/x": text("Elsewhere")})
 	s := newSite(t, map[string]answer{"/": {status: 302, header: map[string]string{"Location": other.URL + "/x"}}})
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
-	defer w.end()
+	w := watching(t, true, 0, s.URL)
 	for range 3 {
 		w.round(2 * time.Hour)
 	}
@@ -91,10 +90,8 @@ func TestOnlyNamedStaysNamed(t *testing.T) {
 func TestFoundPagesOpenNothing(t *testing.T) {
 	other := newSite(t, map[string]answer{"/x": text("Elsewhere")})
 	s := newSite(t, map[string]answer{"/": text("Home", other.URL+"/x")})
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
-	defer w.end()
-	any, err := scope.New(scope.Config{Mode: scope.Any, MaxDepth: -1})
-	require.NoError(t, err)
+	w := watching(t, true, 0, s.URL)
+	any := must(scope.New(scope.Config{Mode: scope.Any, MaxDepth: -1}))
 	w.scope, w.o.Settings.Scope.Mode = any, "any"
 	for range 3 {
 		w.round(2 * time.Hour)
@@ -110,8 +107,7 @@ func TestFoundPagesOpenNothing(t *testing.T) {
 func TestBack(t *testing.T) {
 	home := text("Home", "/a", "/d")
 	s := newSite(t, map[string]answer{"/": home, "/a": text("Text of a"), "/d": text("Text of d")})
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
-	defer w.end()
+	w := watching(t, true, 0, s.URL)
 	w.round(0)
 	s.set("/", answer{status: 404})
 	s.set("/d", answer{status: 410})
@@ -145,8 +141,7 @@ func TestLongSource(t *testing.T) {
 		return answer{text: "<?xml version='1.0'?><urlset>" + entries + "</urlset>", header: map[string]string{"Content-Type": "application/xml"}}
 	}
 	s := newSite(t, map[string]answer{"/": text("Home"), "/sitemap.xml": list("/"), "/new": text("New")})
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
-	defer w.end()
+	w := watching(t, true, 0, s.URL)
 	w.round(0)
 	before := w.urls[s.URL+"/sitemap.xml"].digest
 	w.round(time.Hour)
@@ -193,16 +188,14 @@ func TestKilledBeforeItBegan(t *testing.T) {
 func TestSavedOfCrawl(t *testing.T) {
 	s := newSite(t, map[string]answer{"/": text("Home")})
 	dir := t.TempDir()
-	loaded, err := config.Load(config.Sources{Flags: []config.FlagValue{{Name: "strategy", Value: "off"}, {Name: "contact", Value: "me@example.com"}}})
-	require.NoError(t, err)
+	loaded := must(config.Load(config.Sources{Flags: []config.FlagValue{{Name: "strategy", Value: "off"}, {Name: "contact", Value: "me@example.com"}}}))
 	var o crawl.Options
 	config.ToProgram(&loaded.Config, &o)
 	o.StateDir = dir
 	c, err := crawl.New(o)
 	require.NoError(t, err)
 	require.NoError(t, c.Run(t.Context(), s.URL))
-	empty, err := openStore(filepath.Join(dir, databaseFile))
-	require.NoError(t, err)
+	empty := must(openStore(filepath.Join(dir, databaseFile)))
 	require.NoError(t, empty.db.Close())
 	saved, _, err := Saved(dir)
 	require.NoError(t, err)
@@ -231,8 +224,7 @@ func TestListedPagesAreNotDue(t *testing.T) {
 	for i := range 30 {
 		s.set(fmt.Sprintf("/p%d", i), answer{text: fmt.Sprintf("<main><p>Text of page %d</p></main>", i), header: map[string]string{"Cache-Control": "max-age=86400"}})
 	}
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), false, 250, s.URL)
-	defer w.end()
+	w := watching(t, false, 250, s.URL)
 	counts, _ := w.round(0)
 	require.Equal(t, 31, counts.Visits)
 	s.requests()
@@ -244,16 +236,9 @@ func TestListedPagesAreNotDue(t *testing.T) {
 
 // Visits of known pages are spread over the day, also if the budget suffices for all pages at once.
 func TestVisitsAreSpread(t *testing.T) {
-	pages := map[string]answer{}
-	var links []string
-	for i := range 30 {
-		links = append(links, fmt.Sprintf("/p%d", i))
-		pages[links[i]] = text(fmt.Sprintf("Page %d", i))
-	}
-	pages["/"] = text("Home", links...)
-	s := newSite(t, pages)
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), false, 100, s.URL)
-	defer w.end()
+	s := newSite(t, map[string]answer{})
+	s.setAll(30, func(i int) answer { return text(fmt.Sprintf("Page %d", i)) })
+	w := watching(t, false, 100, s.URL)
 	w.round(0)
 	s.requests()
 	visits := 0

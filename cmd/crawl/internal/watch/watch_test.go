@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +57,16 @@ func (s *site) set(path string, a answer) {
 	s.pages[path] = a
 }
 
+// setAll gives the site n pages, /0 and so on, and links to them to its home page.
+func (s *site) setAll(n int, page func(i int) answer) {
+	var links []string
+	for i := range n {
+		links = append(links, fmt.Sprintf("/%d", i))
+		s.set(links[i], page(i))
+	}
+	s.set("/", text("Home", links...))
+}
+
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,8 +117,7 @@ type tried struct {
 // watched opens a watch that uses clk.
 func watched(t *testing.T, dir string, clk *clocktest.Fake, all bool, budget int, seeds ...string) *tried {
 	t.Helper()
-	loaded, err := config.Load(config.Sources{Flags: []config.FlagValue{{Name: "strategy", Value: "off"}, {Name: "set", Value: "ratelimit.retry_max_attempts=1"}}})
-	require.NoError(t, err)
+	loaded := must(config.Load(config.Sources{Flags: []config.FlagValue{{Name: "strategy", Value: "off"}, {Name: "set", Value: "ratelimit.retry_max_attempts=1"}}}))
 	o := Options{Dir: dir, Seeds: seeds, Budget: budget, Settings: loaded.Config, Log: slog.New(slog.DiscardHandler), Flags: "{}"}
 	w, err := Open(o)
 	require.NoError(t, err)
@@ -120,11 +128,24 @@ func watched(t *testing.T, dir string, clk *clocktest.Fake, all bool, budget int
 	return &tried{Watch: w, t: t, file: file, all: all, clk: clk}
 }
 
+// watching opens a watch in a directory and at a time of its own, which ends with the test.
+func watching(t *testing.T, all bool, budget int, seeds ...string) *tried {
+	t.Helper()
+	w := watched(t, t.TempDir(), clocktest.NewFake(begin), all, budget, seeds...)
+	t.Cleanup(w.end)
+	return w
+}
+
+// plainly runs the crawl of a round.
+func plainly(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error {
+	return run(ctx)
+}
+
 // round runs a round after some time. It returns what the round has reported, in short form and sorted.
 func (w *tried) round(after time.Duration) (Counts, []string) {
 	w.t.Helper()
 	w.clk.Advance(after)
-	counts, interrupted, err := w.Round(w.t.Context(), w.all, func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
+	counts, interrupted, err := w.Round(w.t.Context(), w.all, plainly)
 	require.NoError(w.t, err)
 	require.False(w.t, interrupted)
 	before := len(w.told())
@@ -240,8 +261,7 @@ func TestChanges(t *testing.T) {
 		ids[c.ID] = true
 		require.False(t, c.Time.IsZero())
 	}
-	info, err := os.Stat(filepath.Join(dir, databaseFile))
-	require.NoError(t, err)
+	info := must(os.Stat(filepath.Join(dir, databaseFile)))
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 	w.end()
 }
@@ -252,8 +272,7 @@ func TestFailures(t *testing.T) {
 		"/": text("Home", "/a", "/secret"), "/a": text("Text of a"), "/secret": text("Text"),
 		"/robots.txt": {text: "User-agent: *\nDisallow: /secret", header: map[string]string{"Content-Type": "text/plain"}},
 	})
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, s.URL)
-	defer w.end()
+	w := watching(t, true, 0, s.URL)
 	w.round(0)
 	require.Equal(t, []string{"/ 200", "/a 200"}, s.requests(), "robots.txt is obeyed")
 	s.set("/a", answer{status: 500})
@@ -296,8 +315,7 @@ func TestEvidence(t *testing.T) {
 		"/feed":       feed("<item><link>SITE/n1</link></item>"),
 		"/a":          a, "/b": text("Text of b"), "/held": held, "/n1": text("News one"), "/n2": text("News two"),
 	})
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), false, 0, s.URL)
-	defer w.end()
+	w := watching(t, false, 0, s.URL)
 	counts, _ := w.round(0)
 	require.Equal(t, 5, counts.URLs)
 	require.Equal(t, []string{"/ 200", "/a 200", "/b 200", "/feed 200", "/held 200", "/map.xml 200", "/n1 200"}, s.requests())
@@ -387,21 +405,17 @@ func TestOutputs(t *testing.T) {
 	dir := t.TempDir()
 	w := watched(t, dir, clk, true, 0, s.URL)
 	w.round(0)
-	open := func() {
-		require.NoError(t, w.Webhook(hook.URL, nil))
-		require.NoError(t, w.Feed(filepath.Join(dir, "feed.xml")))
-	}
-	open()
+	require.NoError(t, w.Webhook(hook.URL, nil))
 	s.set("/", text("Home 1"))
 	w.clk.Advance(time.Hour)
-	_, _, err := w.Round(t.Context(), w.all, func(ctx context.Context, _ *crawl.Crawler, run func(context.Context) error) error { return run(ctx) })
+	_, _, err := w.Round(t.Context(), w.all, plainly)
 	require.NoError(t, err)
 	require.ErrorContains(t, w.sent(), "it answers 502")
 	require.Len(t, w.told(), 1)
 	w.end()
 
 	w = watched(t, dir, clk, true, 0)
-	open()
+	require.NoError(t, w.Webhook(hook.URL, nil))
 	s.set("/", text("Home 2"))
 	_, told := w.round(time.Hour)
 	require.Equal(t, []string{"changed / -Home 1 +Home 2"}, told)
@@ -409,22 +423,12 @@ func TestOutputs(t *testing.T) {
 	w.end()
 	require.NoError(t, os.Rename(w.file, w.file+".1"))
 	w = watched(t, dir, clk, true, 0)
-	open()
+	require.NoError(t, w.Webhook(hook.URL, nil))
 	s.set("/", text("Home 3"))
 	_, told = w.round(time.Hour)
 	require.Equal(t, []string{"changed / -Home 2 +Home 3"}, told)
 	require.Len(t, got, 3)
 	require.Len(t, slices.CompactFunc(got, func(a, b Change) bool { return a.ID == b.ID }), 3)
-	var feed struct {
-		Items []struct {
-			Description string `xml:"description"`
-		} `xml:"channel>item"`
-	}
-	data, err := os.ReadFile(filepath.Join(dir, "feed.xml"))
-	require.NoError(t, err)
-	require.NoError(t, xml.Unmarshal(data, &feed))
-	require.Len(t, feed.Items, 3)
-	require.Contains(t, feed.Items[0].Description, "+Home 3")
 	w.end()
 }
 
@@ -452,8 +456,7 @@ func TestWebhookCatchesUp(t *testing.T) {
 		}
 		require.Equal(t, run == 1, w.sent() == nil)
 		require.Len(t, w.told(), changes)
-		kept, err := w.store.db.QueryInt("SELECT count(*) FROM changes")
-		require.NoError(t, err)
+		kept := must(w.store.db.QueryInt("SELECT count(*) FROM changes"))
 		require.EqualValues(t, []int{changes, inFeed}[run], kept)
 		w.end()
 		down.Store(false)
@@ -465,11 +468,18 @@ func TestWebhookCatchesUp(t *testing.T) {
 
 // A file that cannot be written is an error, and the changes that it lacks are kept.
 func TestFullDisk(t *testing.T) {
-	w := watched(t, t.TempDir(), clocktest.NewFake(begin), true, 0, "http://127.0.0.1:1/")
-	defer w.end()
+	w := watching(t, true, 0, "http://127.0.0.1:1/")
 	require.NoError(t, w.Lines("/dev/full"))
 	w.queue(&Change{ID: "x"})
 	require.ErrorContains(t, w.sent(), "free some room there")
 	require.EqualValues(t, 1, w.Waiting())
 	require.Len(t, w.told(), 1, "another file has it")
+}
+
+// must returns v, and panics for an error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
