@@ -194,8 +194,7 @@ func TestHeedsThoughTheReportHangs(t *testing.T) {
 
 func TestWitness(t *testing.T) {
 	var b bytes.Buffer
-	lines, err := sink.New(&b, sink.Config{})
-	require.NoError(t, err)
+	lines := must(sink.New(&b, sink.Config{}))
 	w := &destination{Durable: lines}
 	failed := &record.Error{Class: "network", Message: "refused"}
 	for _, r := range []record.Record{
@@ -218,8 +217,7 @@ func TestWitness(t *testing.T) {
 // What is written is read back: the last whole line, whatever else the file has.
 func TestStatsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stats.json")
-	s, err := openStats(path, io.Discard)
-	require.NoError(t, err)
+	s := must(openStats(path, io.Discard))
 	snap := &pipeline.Snapshot{Hosts: []frontier.HostState{{Host: "a.test", Pages: 7}}}
 	s.snapshot = func() pipeline.Snapshot { return *snap }
 	padding := strings.Repeat("x", view.StatsTail/2)
@@ -227,12 +225,10 @@ func TestStatsFile(t *testing.T) {
 		snap.Pages, snap.Reason, snap.State = int64(i), padding, pipeline.EndInterrupted
 		require.NoError(t, s.write())
 	}
-	_, err = s.file.WriteString(`{"pages":99,"sta`) // a crash
-	require.NoError(t, err)
+	must(s.file.WriteString(`{"pages":99,"sta`)) // a crash
 	require.NoError(t, s.close())
 
-	f, err := os.Open(path)
-	require.NoError(t, err)
+	f := must(os.Open(path))
 	defer f.Close()
 	got, err := view.LastSnapshot(f)
 	require.NoError(t, err)
@@ -244,8 +240,7 @@ func TestStatsFile(t *testing.T) {
 func TestStatsInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b bytes.Buffer
-		s, err := openStats("-", &b)
-		require.NoError(t, err)
+		s := must(openStats("-", &b))
 		s.snapshot = func() pipeline.Snapshot { return pipeline.Snapshot{} }
 		ctx, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 		defer cancel()
@@ -257,10 +252,9 @@ func TestStatsInterval(t *testing.T) {
 
 // A full disk ends the writing, and is reported once.
 func TestStatsFull(t *testing.T) {
-	s, err := openStats("-", brokenWriter{syscall.ENOSPC})
-	require.NoError(t, err)
+	s := must(openStats("-", brokenWriter{syscall.ENOSPC}))
 	s.snapshot = func() pipeline.Snapshot { return pipeline.Snapshot{} }
-	err = s.run(t.Context(), time.Nanosecond)
+	err := s.run(t.Context(), time.Nanosecond)
 	require.EqualError(t, err, "write --stats standard output: no space left on device: free some room there, or name another place")
 	require.Equal(t, cli.CodeIO, cli.CodeOf(err))
 	require.NoError(t, s.write())
@@ -273,8 +267,7 @@ func FuzzLastSnapshot(f *testing.F) {
 	f.Fuzz(func(t *testing.T, before []byte) {
 		got, err := view.LastSnapshot(bytes.NewReader(before))
 		require.Equal(t, err == nil, got != nil)
-		line, err := json.Marshal(&pipeline.Snapshot{Pages: 42, State: pipeline.EndBlocked})
-		require.NoError(t, err)
+		line := must(json.Marshal(&pipeline.Snapshot{Pages: 42, State: pipeline.EndBlocked}))
 		got, err = view.LastSnapshot(bytes.NewReader(append(append(before, '\n'), line...)))
 		require.NoError(t, err)
 		require.Equal(t, int64(42), got.Pages)
@@ -301,8 +294,7 @@ func TestEventsAreWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "events.jsonl")
 		require.NoError(t, os.WriteFile(path, []byte("of an earlier crawl\n"), 0o600))
-		e, err := openEvents(path, io.Discard, quiet)
-		require.NoError(t, err)
+		e := must(openEvents(path, io.Discard, quiet))
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		done := make(chan struct{})
@@ -314,14 +306,12 @@ func TestEventsAreWritten(t *testing.T) {
 		hook(refusal)
 		time.Sleep(eventsFlush)
 		synctest.Wait()
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+		text := must(os.ReadFile(path))
 		require.Equal(t, "of an earlier crawl\n"+refusalLine, string(text))
 		hook(refusal)
 		<-done
 		e.close()
-		text, err = os.ReadFile(path)
-		require.NoError(t, err)
+		text = must(os.ReadFile(path))
 		require.Equal(t, "of an earlier crawl\n"+refusalLine+refusalLine, string(text))
 		require.Equal(t, "2 in "+path, e.summary())
 	})
@@ -331,8 +321,7 @@ func TestEventsAreWritten(t *testing.T) {
 // their number.
 func TestEventsThatComeTooFast(t *testing.T) {
 	var out bytes.Buffer
-	e, err := openEvents("-", &out, quiet)
-	require.NoError(t, err)
+	e := must(openEvents("-", &out, quiet))
 	hook := e.hook()
 	for range eventsQueued + 7 { // nothing reads the queue yet, and none of these blocks
 		hook(refusal)
@@ -365,8 +354,7 @@ func (w *wholeLines) Write(p []byte) (int, error) {
 
 func TestEventsAreWrittenInWholeLines(t *testing.T) {
 	w := &wholeLines{t: t}
-	e, err := openEvents("-", w, quiet)
-	require.NoError(t, err)
+	e := must(openEvents("-", w, quiet))
 	for range 5000 {
 		e.add(refusal)
 	}
@@ -378,8 +366,7 @@ func TestEventsAreWrittenInWholeLines(t *testing.T) {
 // A full disk is reported once and stops nothing.
 func TestEventsFull(t *testing.T) {
 	var log bytes.Buffer
-	e, err := openEvents("-", brokenWriter{syscall.ENOSPC}, slog.New(slog.NewTextHandler(&log, nil)))
-	require.NoError(t, err)
+	e := must(openEvents("-", brokenWriter{syscall.ENOSPC}, slog.New(slog.NewTextHandler(&log, nil))))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {

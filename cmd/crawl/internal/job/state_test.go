@@ -77,8 +77,7 @@ func TestShellWord(t *testing.T) {
 func TestRecordsName(t *testing.T) {
 	require.Equal(t, "x.jsonl", recordsName(nil, "x.jsonl"))
 	dir := t.TempDir()
-	st, err := assembly.NewState(assembly.StateConfig{Dir: dir})
-	require.NoError(t, err)
+	st := must(assembly.NewState(assembly.StateConfig{Dir: dir}))
 	defer func() { require.NoError(t, st.Close()) }()
 	require.Equal(t, "-", recordsName(st, "-"))
 	require.Equal(t, "records.csv", recordsName(st, filepath.Join(dir, "records.csv")))
@@ -90,8 +89,7 @@ func TestRecordsName(t *testing.T) {
 }
 
 func TestGoOn(t *testing.T) {
-	st, err := assembly.NewState(assembly.StateConfig{Dir: filepath.Join(t.TempDir(), "a b")})
-	require.NoError(t, err)
+	st := must(assembly.NewState(assembly.StateConfig{Dir: filepath.Join(t.TempDir(), "a b")}))
 	defer func() { require.NoError(t, st.Close()) }()
 	command := "crawl resume '" + st.Dir() + "'"
 	for _, tc := range []struct {
@@ -136,16 +134,14 @@ func TestRoundPath(t *testing.T) {
 
 // A worker appends to its records in each format, and the documentation of records names the format.
 func TestEveryFormat(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/reference/records.md")
-	require.NoError(t, err)
+	page := must(os.ReadFile("../../../../docs/reference/records.md"))
 	for _, spec := range sink.Formats() {
 		require.Contains(t, string(page), "| `"+string(spec.Format)+"` |")
 		if !spec.Lines() {
 			continue
 		}
 		path := filepath.Join(t.TempDir(), "records"+spec.Ending())
-		w, err := sink.Open(path, sink.Config{Format: spec.Format})
-		require.NoError(t, err)
+		w := must(sink.Open(path, sink.Config{Format: spec.Format}))
 		require.NoError(t, w.Write(&record.Record{URL: "http://a.test/", Kind: "page", Status: 200}))
 		require.NoError(t, w.Close())
 		how, whole, err := goingOn(path, sink.Config{Format: spec.Format})
@@ -222,8 +218,15 @@ func TestOwnFiles(t *testing.T) {
 		_, err = begin("others-{worker}.jsonl")
 		require.ErrorContains(t, err, "another process called 2 is writing arch/2")
 		require.NoError(t, j.abandon())
-		text, err := os.ReadFile("pages-2.jsonl")
-		require.NoError(t, err)
+		text := must(os.ReadFile("pages-2.jsonl"))
 		require.Equal(t, record, string(text))
 	}
+}
+
+// must returns v, and panics for an error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -141,10 +141,8 @@ func files(t *testing.T, dir string) map[string]string {
 			return cmpErr(err)
 		}
 		if d.Type().IsRegular() {
-			text, err := os.ReadFile(p)
-			require.NoError(t, err)
-			rel, err := filepath.Rel(dir, p)
-			require.NoError(t, err)
+			text := must(os.ReadFile(p))
+			rel := must(filepath.Rel(dir, p))
 			_, below, _ := strings.Cut(filepath.ToSlash(rel), "/")
 			found[below] = string(text)
 		}
@@ -355,45 +353,37 @@ func TestRefused(t *testing.T) {
 	require.NoError(t, held.Close())
 }
 
-// What is damaged on the disk is fetched again.
+// What is damaged on the disk is fetched again. A page that is empty after a power failure is written again from what was
+// received.
 func TestVerify(t *testing.T) {
-	s := newSite(t, map[string]answer{"/": page(`<img src=i><a href=p>`), "/i": {mediaType: "image/png", body: pixel}, "/p": page("p")})
-	dir := t.TempDir()
-	o := Options{Dir: dir, Seeds: []string{s.URL + "/"}}
-	mirror(t, o)
-	want := files(t, dir)
-	for name := range want {
-		found, err := filepath.Glob(filepath.Join(dir, "*", name))
-		require.NoError(t, err)
-		require.NoError(t, os.Truncate(found[0], 3))
-		if name == "p.html" {
-			require.NoError(t, os.Remove(found[0]))
+	for _, emptied := range []bool{false, true} {
+		s := newSite(t, map[string]answer{"/": page(`<img src=i><a href=p>`), "/i": {mediaType: "image/png", body: pixel}, "/p": page("p")})
+		dir := t.TempDir()
+		o := Options{Dir: dir, Seeds: []string{s.URL + "/"}}
+		mirror(t, o)
+		want := files(t, dir)
+		for name := range want {
+			found := must(filepath.Glob(filepath.Join(dir, "*", name)))
+			switch {
+			case emptied:
+				require.NoError(t, os.Truncate(found[0], 0))
+			case name == "p.html":
+				require.NoError(t, os.Remove(found[0]))
+			default:
+				require.NoError(t, os.Truncate(found[0], 3))
+			}
+		}
+		if !emptied {
+			packs := must(filepath.Glob(filepath.Join(dir, stateDir, "*.pack")))
+			require.Len(t, packs, 1)
+			require.NoError(t, os.Truncate(packs[0], 1))
+		}
+		mirror(t, o)
+		assert.Equal(t, want, files(t, dir))
+		if emptied {
+			assert.Equal(t, 1, s.same["/p"], "it was whole in the pack")
 		}
 	}
-	packs, err := filepath.Glob(filepath.Join(dir, stateDir, "*.pack"))
-	require.NoError(t, err)
-	require.Len(t, packs, 1)
-	require.NoError(t, os.Truncate(packs[0], 1))
-	mirror(t, o)
-	got := files(t, dir)
-	assert.Equal(t, want, got)
-}
-
-// A page that is empty after a power failure is written again from what was received.
-func TestVerifyEmptied(t *testing.T) {
-	s := newSite(t, map[string]answer{"/": page(`<a href=p>`), "/p": page("p")})
-	dir := t.TempDir()
-	o := Options{Dir: dir, Seeds: []string{s.URL + "/"}}
-	mirror(t, o)
-	want := files(t, dir)
-	for name := range want {
-		found, err := filepath.Glob(filepath.Join(dir, "*", name))
-		require.NoError(t, err)
-		require.NoError(t, os.Truncate(found[0], 0))
-	}
-	mirror(t, o)
-	assert.Equal(t, want, files(t, dir))
-	assert.Equal(t, 1, s.same["/p"], "it was whole in the pack")
 }
 
 // Starts that bring nothing new add nothing to the journal of a round that is not settled.
@@ -409,8 +399,7 @@ func TestJournalDoesNotGrow(t *testing.T) {
 			require.NoError(t, m.crawler.Run(t.Context(), o.Seeds...))
 		}
 		require.NoError(t, m.Close())
-		info, err := os.Stat(journal)
-		require.NoError(t, err)
+		info := must(os.Stat(journal))
 		sizes = append(sizes, info.Size())
 	}
 	assert.Equal(t, []int64{sizes[0], sizes[0], sizes[0], sizes[0]}, sizes)
@@ -464,8 +453,7 @@ func TestServe(t *testing.T) {
 	go func() { ended <- Serve(ctx, dir, "127.0.0.1:0", func(url string) { at <- url }) }()
 	home := <-at
 	get := func(path, host string) (int, string) {
-		r, err := http.NewRequest(http.MethodGet, home+path, nil)
-		require.NoError(t, err)
+		r := must(http.NewRequest(http.MethodGet, home+path, nil))
 		if host != "" {
 			r.Host = host
 		}
@@ -486,4 +474,12 @@ func TestServe(t *testing.T) {
 	assert.Equal(t, http.StatusMisdirectedRequest, status)
 	cancel()
 	require.NoError(t, <-ended)
+}
+
+// must returns v, and panics for an error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

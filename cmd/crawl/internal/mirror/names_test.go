@@ -51,8 +51,7 @@ func TestNameOf(t *testing.T) {
 		{"http://h/e%CC%81.css", "text/css", "h/é.css"},
 		{"http://h/~x/x.css", "text/css", "h/%7Ex/x.css"},
 	} {
-		u, err := canonical.Parse(c.url)
-		require.NoError(t, err)
+		u := must(canonical.Parse(c.url))
 		assert.Equal(t, c.name, nameOf(u, c.mediaType), c.url)
 	}
 }
@@ -78,12 +77,10 @@ func TestLongNames(t *testing.T) {
 		"/" + strings.Repeat("a", 300), "/" + strings.Repeat("%F0%9F%A6%8A", 90), "/" + strings.Repeat("abcdefghi/", 150), "/x?" + strings.Repeat("a=b&", 200),
 		"/" + strings.Repeat("é", 49) + ".x", "/a." + strings.Repeat("b", 200),
 	} {
-		u, err := canonical.Parse("http://h" + path)
-		require.NoError(t, err)
+		u := must(canonical.Parse("http://h" + path))
 		name := nameOf(u, "text/html")
 		checkName(t, name)
-		other, err := canonical.Parse("http://h" + strings.Replace(path, "a", "b", 1))
-		require.NoError(t, err)
+		other := must(canonical.Parse("http://h" + strings.Replace(path, "a", "b", 1)))
 		if other != u {
 			assert.NotEqual(t, name, nameOf(other, "text/html"), "what is cut is told apart")
 		}
@@ -93,15 +90,13 @@ func TestLongNames(t *testing.T) {
 func TestAssign(t *testing.T) {
 	root := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(root, stateDir), 0o700))
-	x, err := openIndex(root)
-	require.NoError(t, err)
+	x := must(openIndex(root))
 	seen := map[string]string{}
 	for i, url := range []string{
 		"http://h/a", "http://h/a/", "http://h/a/b", "http://h/a/index.html", "http://h/a/index.htm", "http://h/A", "http://h/A/b", "https://h/a",
 		"http://h/a.html/x", "http://h/a.html", "http://h/x@y", "http://h/x?y", "http://h/%C3%A9", "http://h/e%CC%81", "http://h/k", "http://h/%E2%84%AA",
 	} {
-		u, err := canonical.Parse(url)
-		require.NoError(t, err)
+		u := must(canonical.Parse(url))
 		e := &entry{URL: url, Type: "text/html", Sum: uint64(i), Size: 1, u: u}
 		file, same := x.assign(e)
 		assert.Empty(t, same)
@@ -118,10 +113,8 @@ func TestAssign(t *testing.T) {
 		again, _ := x.assign(&entry{URL: url, Type: "text/html", Sum: 99, Size: 9, u: u})
 		assert.Equal(t, file, again, "it keeps its name")
 	}
-	u, err := canonical.Parse("http://h/b/index.html")
-	require.NoError(t, err)
-	dir, err := canonical.Parse("http://h/b/")
-	require.NoError(t, err)
+	u := must(canonical.Parse("http://h/b/index.html"))
+	dir := must(canonical.Parse("http://h/b/"))
 	owner := &entry{URL: dir.String(), Type: "text/html", Sum: 7, Size: 7, u: dir}
 	owner.File, _ = x.assign(owner)
 	x.set(owner)
