@@ -1,6 +1,33 @@
 package docs_test
 
 import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/format"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/treadlight/crawl/internal/config"
+	"github.com/treadlight/crawl/internal/lab/docpage"
+	"github.com/treadlight/crawl/resilience/binder"
+)
+
+// surroundings is what stands around each block of Go of docs/how-to/use-in-go.md, in a package of its own: the packages
+// that it uses, and what it takes from the program around it.
+const surroundings = `package page
+
+import (
 	"context"
 	"errors"
 	"fmt"
@@ -11,198 +38,22 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/admit"
 	"github.com/treadlight/crawl/crawltest"
-	"github.com/treadlight/crawl/internal/config"
-	"github.com/treadlight/crawl/internal/lab/docpage"
 	"github.com/treadlight/crawl/record"
-	"github.com/treadlight/crawl/resilience/binder"
 )
 
-// Book is an item of the code below.
 type Book struct{ Title, Price, List string }
 
-// The Go code of docs/how-to/use-in-go.md, in its order. It is compiled here, and the test
-// below says what of it is not as it is there.
-var goCode = []any{
-	func(ctx context.Context) error {
-		c, err := crawl.New(crawl.Options{})
-		if err != nil {
-			return err
-		}
-		for page, err := range c.Crawl(ctx, "https://example.com/") {
-			if err != nil {
-				return err
-			}
-			if page.OK() { // no redirect, error page or sitemap
-				fmt.Println(page.URL, page.Title(), len(page.Body))
-			}
-		}
-		return nil
-	},
-	func(ctx context.Context) error {
-		o, err := crawl.Load("crawl.yaml") // or begin with crawl.Options{}
-		if err != nil {
-			return err
-		}
-		o.MaxPages, o.Politeness.Retries = 1000, -1 // no retries
-		o.Fetch.Contact, o.Log = "https://example.com/bot", slog.Default()
-		c, err := crawl.New(o)
-		if err != nil {
-			return err // names what is wrong: "Options.Politeness.MaxRPS: -1 is below 0.001; …"
-		}
-		// A seed with more than a URL, before or while the crawl runs:
-		err = c.AddSeed("https://example.com/search", crawl.WithBody("application/json", []byte(`{"q":"cups"}`)), crawl.WithLabel("search"))
-		if err != nil {
-			return err
-		}
-		return c.Run(ctx, "https://example.com/")
-	},
-	func(ctx context.Context) error {
-		r := crawl.NewRouter()
-		r.Handle("/catalogue/page-{n}", func(_ context.Context, p *crawl.Page) error {
-			for a := range p.Find("article h3 a") {
-				p.Follow(a.Attr("href"), crawl.WithPriority(1), crawl.WithMeta("list", p.Param("n")))
-			}
-			return nil
-		})
-		r.Handle("/catalogue/{name}/index.html", func(_ context.Context, p *crawl.Page) error {
-			return p.Emit(Book{Title: p.First("h1").Text(), Price: p.First(".price").Text(), List: p.Meta("list")})
-		})
-		books, err := crawl.Items[Book]("books.jsonl", nil) // a line of JSON each
-		if err != nil {
-			return err
-		}
-		defer books.Close()
-		c, err := crawl.New(crawl.Options{Router: r, Sinks: []record.Sink{books}})
-		if err != nil {
-			return err
-		}
-		return c.Run(ctx, "https://books.example/catalogue/page-1")
-	},
-	func(ctx context.Context) error {
-		o := crawl.Options{StateDir: "books.state"}
-		seeds, at := []string{"https://books.example/"}, (*record.Position)(nil)
-		state, err := crawl.OpenState(crawl.StateConfig{Dir: o.StateDir})
-		switch {
-		case err == nil: // there is one: go on with its options and URLs, and cut the items back to where it was
-			o, seeds = state.Options(), nil
-			position := state.Position("books.jsonl")
-			at = &position
-		case !errors.Is(err, fs.ErrNotExist):
-			return err
-		}
-		books, err := crawl.Items[Book]("books.jsonl", at)
-		if err != nil {
-			return err
-		}
-		defer books.Close()
-		o.Sinks, o.OnPage = []record.Sink{books}, func(_ context.Context, p *crawl.Page) error {
-			return p.Emit(Book{Title: p.First("h1").Text()})
-		}
-		c, err := crawl.New(o)
-		if err != nil {
-			return err
-		}
-		return c.Run(ctx, seeds...)
-	},
-	func(sign func(string) string) error {
-		c, err := crawl.New(crawl.Options{
-			OnRequest: func(r *http.Request) error {
-				r.Header.Set("X-Signature", sign(r.URL.Path))
-				return nil
-			},
-			OnSkip: func(s crawl.Skipped) { log.Print(s.URL, " ", s.Reason, ": ", s.Detail) },
-			Bodies: map[string]crawl.BodyHandler{"application/pdf": {
-				MaxBytes: 200 << 20,
-				Handle: func(_ context.Context, p *crawl.Page, body io.Reader) error {
-					f, err := os.Create(filepath.Base(p.URL.Path))
-					if err != nil {
-						return err
-					}
-					_, err = io.Copy(f, body)
-					return errors.Join(err, f.Close())
-				},
-			}},
-		})
-		_ = c
-		return err
-	},
-	func(t *testing.T) {
-		crawltest.FakeClock(t, func(t *testing.T) {
-			site := crawltest.NewSite(map[string]crawltest.Page{
-				"/":     {Body: `<a href="/cups">Cups</a>`},
-				"/cups": {Body: `<h1>Cups</h1>`},
-			})
-			c, err := crawl.New(crawl.Options{Fetcher: site})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := c.Run(t.Context(), "http://shop.example/"); err != nil {
-				t.Fatal(err)
-			}
-			if n := site.Count("/cups"); n != 1 {
-				t.Errorf("/cups was asked for %d times, want once", n)
-			}
-		})
-	},
-	func() error {
-		client, err := crawl.NewClient(crawl.ClientConfig{UserAgent: "feedreader/1.0 (+mailto:ops@example.org)"})
-		if err != nil {
-			return err
-		}
-		defer client.Close()
-		res, err := client.Get("https://example.com/feed.xml") // waits for its turn at this host
-		if err != nil {
-			return err
-		}
-		defer res.Body.Close()
-		return nil
-	},
-	func(ctx context.Context, send func() (int, http.Header, error)) error {
-		polite, err := crawl.NewPoliteness(crawl.PolitenessOptions{MaxRPS: 5}) // with Remember, kept from run to run
-		if err != nil {
-			return err
-		}
-		defer polite.Close()
-		news, err := crawl.New(crawl.Options{Shared: polite})
-		if err != nil {
-			return err
-		}
-		client, err := crawl.NewClient(crawl.ClientConfig{Shared: polite})
-		if err != nil {
-			return err
-		}
-		defer client.Close()
-		// Code of your own, whatever it sends its requests with:
-		permit, err := polite.Acquire(ctx, "https://example.com/feed.xml") // waits for the turn of one request
-		if err != nil {
-			return err
-		}
-		began := time.Now()
-		status, header, err := send()
-		polite.Feedback("example.com", crawl.Feedback{StatusCode: status, Header: header, Latency: time.Since(began), Err: err})
-		permit.Release()
-		_ = news
-		return nil
-	},
-	func(mux *http.ServeMux) error {
-		limits, err := admit.New(admit.Config{Store: "redis://127.0.0.1:6379"}) // or "sqlite:limits.db", or memory
-		if err != nil {
-			return err
-		}
-		defer limits.Close()
-		return http.ListenAndServe(":8080", limits.Handler(mux)) //nolint:gosec // as short as can be
-	},
+func _(ctx context.Context, t *testing.T, mux *http.ServeMux, sign func(string) string, send func() (int, http.Header, error)) error {
+%s
+	return nil
 }
+`
 
 // blocks are those of a language in a text.
 func blocks(text, language string) (all []string) {
@@ -213,18 +64,41 @@ func blocks(text, language string) (all []string) {
 	return all
 }
 
-func TestGoCodeCompiles(t *testing.T) {
-	here, err := os.ReadFile("code_test.go")
+// exports returns an importer of the packages that surroundings names and those that they import.
+func exports(t *testing.T, fset *token.FileSet) types.Importer {
+	t.Helper()
+	args := []string{"list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}"}
+	for _, m := range regexp.MustCompile(`(?m)^\t"(.*)"$`).FindAllStringSubmatch(surroundings, -1) {
+		args = append(args, m[1])
+	}
+	out, err := exec.CommandContext(t.Context(), "go", args...).Output()
 	require.NoError(t, err)
-	code := strings.NewReplacer(" //nolint:gosec // as short as can be", "", "\n\t\t", "\n").Replace(string(here))
-	at := 0
+	files := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		path, file, _ := strings.Cut(strings.TrimSpace(line), " ")
+		files[path] = file
+	}
+	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(files[path]) })
+}
+
+func TestGoCodeCompiles(t *testing.T) {
 	const page = "docs/how-to/use-in-go.md"
+	fset := token.NewFileSet()
+	config := types.Config{Importer: exports(t, fset)}
 	found := blocks(docpage.Read(t, page), "go")
-	require.Len(t, found, len(goCode))
+	require.Len(t, found, 9)
 	for _, block := range found {
-		next := strings.Index(code[at:], block)
-		require.GreaterOrEqual(t, next, 0, "%s has other code, or in another order, than goCode:\n%s", page, block)
-		at += next + len(block)
+		formatted, err := format.Source([]byte(block))
+		require.NoError(t, err)
+		require.Equal(t, string(formatted), block, "gofmt")
+		file, err := parser.ParseFile(fset, page, fmt.Sprintf(surroundings, block), parser.SkipObjectResolution)
+		require.NoError(t, err, block)
+		config.Error = func(err error) {
+			if e := new(types.Error); !errors.As(err, e) || !e.Soft { // a soft error is that of an import or a variable that the block does not use
+				t.Errorf("%v in\n%s", err, block)
+			}
+		}
+		_, _ = config.Check("page", fset, []*ast.File{file}, nil) // Error is called with every error
 	}
 	for _, name := range docpage.Pages(t) {
 		if name != page && !strings.Contains(name, "/coming-from-") { // which TestCodeOfPeersPagesCompiles is for

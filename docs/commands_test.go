@@ -33,13 +33,53 @@ func program(t *testing.T) string {
 	return dir
 }
 
-// shell is a command line that finds the built command, in an empty directory and without any
-// settings of the developer.
-func shell(ctx context.Context, bin, dir, line string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "sh", "-c", line)
-	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + dir}
+// terminal runs command lines in an empty directory, with the built command and without any settings of the developer.
+type terminal struct {
+	t        *testing.T
+	ctx      context.Context
+	bin, dir string
+}
+
+// newTerminal builds the command. The test runs beside others from here on, and is skipped if short ones are wanted.
+func newTerminal(t *testing.T) *terminal {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it builds the command")
+	}
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return &terminal{t, ctx, program(t), t.TempDir()}
+}
+
+func (c *terminal) command(line string) *exec.Cmd {
+	cmd := exec.CommandContext(c.ctx, "sh", "-c", line)
+	cmd.Dir = c.dir
+	cmd.Env = []string{"PATH=" + c.bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + c.dir}
 	return cmd
+}
+
+// run runs a command line, which must succeed, with further variables. It returns what was printed.
+func (c *terminal) run(line string, env ...string) string {
+	c.t.Helper()
+	cmd := c.command(line)
+	cmd.Env = append(cmd.Env, env...)
+	out, err := cmd.CombinedOutput()
+	require.NoError(c.t, err, "%s:\n%s", line, out)
+	return string(out)
+}
+
+// file returns what is in a file of the directory.
+func (c *terminal) file(name string) string {
+	c.t.Helper()
+	return string(readFile(c.t, filepath.Join(c.dir, filepath.FromSlash(name))))
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return data
 }
 
 // freePort is a port at which nobody listens.
@@ -56,21 +96,15 @@ var typed = regexp.MustCompile(`(?m)^\$ (.+)$`)
 // Whoever follows the tutorial to the letter sees each command succeed and print what the page
 // shows of the words that do not depend on time.
 func TestTutorialRuns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a minute, most of it waiting for hosts")
-	}
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	c := newTerminal(t)
 	text := strings.NewReplacer("8080", freePort(t), "8091", freePort(t)).Replace(docpage.Read(t, "docs/tutorial/first-crawl.md"))
-	bin, dir := program(t), t.TempDir()
 	steps := blocks(text, "console")
 	require.Greater(t, len(steps), 8)
 
 	first := typed.FindStringSubmatch(steps[0])
 	require.NotNil(t, first)
 	require.Contains(t, first[1], "crawl testsite")
-	site := shell(ctx, bin, dir, "exec "+first[1])
+	site := c.command("exec " + first[1])
 	out, err := site.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, site.Start())
@@ -81,10 +115,9 @@ func TestTutorialRuns(t *testing.T) {
 	for _, step := range steps[1:] {
 		said := ""
 		for _, line := range typed.FindAllStringSubmatch(step, -1) {
-			out, err := shell(ctx, bin, dir, line[1]).CombinedOutput()
-			require.NoError(t, err, "%s:\n%s", line[1], out)
-			require.NotContains(t, string(out), "warn: ", line[1])
-			said += string(out)
+			out := c.run(line[1])
+			require.NotContains(t, out, "warn: ", line[1])
+			said += out
 		}
 		for _, word := range []string{
 			"see details with:", "40 with those of earlier runs", "\n40\n", "state   ", "visited   ", `{"heading":"jacket forest, host-1 0"}`,
@@ -104,17 +137,12 @@ func TestTutorialRuns(t *testing.T) {
 
 // The examples of the README run as they are, but for the name of the site.
 func TestReadmesExamplesRun(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes half a minute, most of it waiting for hosts")
-	}
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	c := newTerminal(t)
 	site, err := testsite.New(testsite.Config{Hosts: []testsite.Host{{Name: "example", Pages: 8}}})
 	require.NoError(t, err)
 	require.NoError(t, site.Listen())
 	served := make(chan error, 1)
-	serving, stop := context.WithCancel(ctx)
+	serving, stop := context.WithCancel(c.ctx)
 	go func() { served <- site.Run(serving) }()
 	defer func() {
 		stop()
@@ -123,7 +151,6 @@ func TestReadmesExamplesRun(t *testing.T) {
 	_, examples, found := strings.Cut(docpage.Read(t, "README.md"), "## Five examples")
 	require.True(t, found)
 	lines := strings.NewReplacer("https://example.com/", site.URLs()[0], "8091", freePort(t)).Replace(blocks(examples, "sh")[0])
-	bin, dir := program(t), t.TempDir()
 	ran := 0
 	for line := range strings.Lines(lines) {
 		line = strings.TrimSpace(line)
@@ -131,13 +158,10 @@ func TestReadmesExamplesRun(t *testing.T) {
 			continue
 		}
 		ran++
-		out, err := shell(ctx, bin, dir, line).CombinedOutput()
-		require.NoError(t, err, "%s:\n%s", line, out)
+		c.run(line)
 	}
 	require.GreaterOrEqual(t, ran, 5)
 	for _, name := range []string{"pages.jsonl", "items.csv", "site/records.jsonl", "site/records-2.jsonl", "archived.jsonl", "report.html"} {
-		info, err := os.Stat(filepath.Join(dir, name))
-		require.NoError(t, err)
-		require.Positive(t, info.Size(), name)
+		require.NotEmpty(t, c.file(name), name)
 	}
 }

@@ -3,7 +3,6 @@ package docs_test
 import (
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -21,8 +20,7 @@ var peers = []string{"scrapy", "colly", "crawlee"}
 
 func TestCodeOfPeersPagesCompiles(t *testing.T) {
 	for _, name := range peers {
-		code, err := os.ReadFile("from_" + name + "_test.go")
-		require.NoError(t, err)
+		code := readFile(t, "from_"+name+"_test.go")
 		at := strings.Index(string(code), "// What follows")
 		all := blocks(docpage.Read(t, "docs/how-to/coming-from-"+name+".md"), "go")
 		require.NotEmpty(t, all)
@@ -55,8 +53,7 @@ func scraper(site *crawltest.Site) crawl.Options {
 
 func linesOf(t *testing.T, file string) []string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := readFile(t, file)
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 

@@ -72,8 +72,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			if anchor == "" || target.IsDir() {
 				continue
 			}
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
+			text := readFile(t, file)
 			var anchors []string
 			for _, h := range heading.FindAllStringSubmatch(string(text), -1) {
 				anchors = append(anchors, strings.ReplaceAll(outOfLinks.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))

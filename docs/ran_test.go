@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -78,12 +77,7 @@ func commandsToRun(t *testing.T, page string) (lines []string) {
 
 // Every command of a page that no other test runs, and of which no list says why, does its work.
 func TestEveryCommandOfThePagesRuns(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the command")
-	}
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	c := newTerminal(t)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/news/") || strings.HasPrefix(r.URL.Path, "/blog/") {
 			r.URL.Path = "/docs/" + r.URL.Path[6:]
@@ -91,20 +85,19 @@ func TestEveryCommandOfThePagesRuns(t *testing.T) {
 		jobsSite(w, r)
 	}))
 	defer site.Close()
-	bin, ran := program(t), 0
+	ran := 0
 	for _, page := range docpage.Pages(t) {
-		dir := t.TempDir()
+		c.dir = t.TempDir()
 		for name, text := range map[string]string{"seeds.txt": site.URL + "/docs/\n", "site.yaml": "depth: 1\n"} {
-			require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+			require.NoError(t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
 		}
 		for _, line := range commandsToRun(t, page) {
 			ran++
-			cmd := shell(ctx, bin, dir, place.ReplaceAllString(line, site.URL))
+			var env []string
 			if !strings.Contains(line, "rate") && !strings.Contains(line, "--remember") {
-				cmd.Env = append(cmd.Env, "CRAWL_RATELIMIT_STRATEGY=off")
+				env = append(env, "CRAWL_RATELIMIT_STRATEGY=off")
 			}
-			out, err := cmd.CombinedOutput()
-			require.NoError(t, err, "%s: %s\n%s", page, line, out)
+			c.run(place.ReplaceAllString(line, site.URL), env...)
 		}
 	}
 	require.Greater(t, ran, 30)
@@ -117,8 +110,7 @@ func TestListsOfCommandsAreTrue(t *testing.T) {
 		files, err := filepath.Glob(pattern)
 		require.NoError(t, err)
 		for _, file := range files {
-			text, err := os.ReadFile(file)
-			require.NoError(t, err)
+			text := readFile(t, file)
 			sources += string(text)
 		}
 	}

@@ -51,16 +51,8 @@ func serveDocs(t *testing.T, bin string) string {
 
 // Our own audit finds no error in the site, and each page.
 func TestAuditOfTheSite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the command")
-	}
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	bin, dir := program(t), t.TempDir()
-	home := serveDocs(t, bin)
-	out, err := shell(ctx, bin, dir, "crawl audit -o audit --strategy off --contact a@b.example --fail-on error,broken-fragment,orphan "+home).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	c := newTerminal(t)
+	out := c.run("crawl audit -o audit --strategy off --contact a@b.example --fail-on error,broken-fragment,orphan " + serveDocs(t, c.bin))
 	pages := 0
 	require.NoError(t, filepath.WalkDir(".", func(name string, _ os.DirEntry, err error) error {
 		if filepath.Ext(name) == ".md" {
@@ -69,9 +61,7 @@ func TestAuditOfTheSite(t *testing.T) {
 		return err
 	}))
 	var audit struct{ Totals struct{ Pages int } }
-	text, err := os.ReadFile(filepath.Join(dir, "audit", "audit.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &audit))
+	require.NoError(t, json.Unmarshal([]byte(c.file("audit/audit.json")), &audit))
 	require.GreaterOrEqual(t, audit.Totals.Pages, pages, "%s", out)
 }
 
@@ -166,16 +156,9 @@ func (r *reader) picture(t *testing.T, name string) {
 
 // A person searches by the keyboard, in the site that the program serves and in the files.
 func TestSearchOfTheSite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the command and starts a browser")
-	}
-	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
+	c := newTerminal(t)
 	r := openReader(t)
-	bin, dir := program(t), t.TempDir()
-	out, err := shell(ctx, bin, dir, "crawl docs -o manual").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	c.run("crawl docs -o manual")
 	shown := func(query string, any bool) { // keys and the index come one after the other
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			assert.Equal(c, query, evaluate[string](t, r, "document.querySelector('#query').value"))
@@ -183,7 +166,7 @@ func TestSearchOfTheSite(t *testing.T) {
 			assert.Equal(c, !any, strings.Contains(evaluate[string](t, r, "document.querySelector('#count').textContent"), "Nothing"))
 		}, patience, 20*time.Millisecond)
 	}
-	for name, home := range map[string]string{"files": (&url.URL{Scheme: "file", Path: filepath.Join(dir, "manual") + "/"}).String(), "served": serveDocs(t, bin)} {
+	for name, home := range map[string]string{"files": (&url.URL{Scheme: "file", Path: filepath.Join(c.dir, "manual") + "/"}).String(), "served": serveDocs(t, c.bin)} {
 		for query, want := range map[string]string{
 			"max_retry_after":       "explanation/politeness.html#what-is-obeyed",
 			"exit codes":            "reference/exit-codes.html",
@@ -221,12 +204,9 @@ func TestSearchOfTheSite(t *testing.T) {
 
 // Nothing of a page is out of reach of people who use a keyboard, a screen reader, a phone or another scheme of colours.
 func TestSiteIsAccessible(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it builds the command and starts a browser")
-	}
-	t.Parallel()
+	c := newTerminal(t)
 	script, r := axe.Script(t), openReader(t)
-	home := serveDocs(t, program(t))
+	home := serveDocs(t, c.bin)
 	for _, page := range []string{"index", "tutorial/first-crawl", "how-to/index", "reference/commands", "explanation/politeness"} {
 		for _, v := range []struct {
 			name, scheme string

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -144,14 +143,12 @@ func TestDocsTellWhoIsTold(t *testing.T) {
 
 // docs/reference/go.md has every class of error, and what the comment of PageError gives as examples are such.
 func TestDocsNameErrorClasses(t *testing.T) {
-	page, err := os.ReadFile("reference/go.md")
-	require.NoError(t, err)
+	page := readFile(t, "reference/go.md")
 	_, table, _ := strings.Cut(string(page), "## Classes of errors")
 	for c := outcome.ServerError; c <= outcome.Canceled; c++ {
 		require.Contains(t, table, "`"+c.String()+"`")
 	}
-	source, err := os.ReadFile("../page.go")
-	require.NoError(t, err)
+	source := readFile(t, "../page.go")
 	_, comment, _ := strings.Cut(string(source), "// Class is a name to count by")
 	comment, _, _ = strings.Cut(comment, "Class string")
 	for _, example := range regexp.MustCompile(`"(\w+)"`).FindAllStringSubmatch(comment, -1) {
