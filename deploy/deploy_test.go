@@ -34,8 +34,7 @@ var elsewhere = []string{
 // to what a console shows.
 func series(t *testing.T) map[string]bool {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "docs", "reference", "metrics.md"))
-	require.NoError(t, err)
+	text := must(os.ReadFile(filepath.Join("..", "docs", "reference", "metrics.md")))
 	names := make(map[string]bool)
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
 		if m[2] != "histogram" {
@@ -78,8 +77,7 @@ func TestDashboard(t *testing.T) {
 			List []struct{ Name, Definition string }
 		}
 	}
-	text, err := os.ReadFile(filepath.Join("grafana", "treadlight.json"))
-	require.NoError(t, err)
+	text := must(os.ReadFile(filepath.Join("grafana", "treadlight.json")))
 	require.NoError(t, json.Unmarshal(text, &dashboard))
 	require.Equal(t, "treadlight", dashboard.UID)
 	names, ids, cells := series(t), map[int]bool{}, map[[2]int]string{}
@@ -132,11 +130,9 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
-	text, err := os.ReadFile(filepath.Join("prometheus", "alerts.yml"))
-	require.NoError(t, err)
+	text := must(os.ReadFile(filepath.Join("prometheus", "alerts.yml")))
 	require.NoError(t, yaml.Unmarshal(text, &rules))
-	tests, err := os.ReadFile(filepath.Join("prometheus", "alerts_test.yml"))
-	require.NoError(t, err)
+	tests := must(os.ReadFile(filepath.Join("prometheus", "alerts_test.yml")))
 	names, n := series(t), 0
 	for _, g := range rules.Groups {
 		for _, r := range g.Rules {
@@ -178,8 +174,7 @@ func dashboardRules(t *testing.T) []byte {
 	var dashboard struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}
-	text, err := os.ReadFile(filepath.Join("grafana", "treadlight.json"))
-	require.NoError(t, err)
+	text := must(os.ReadFile(filepath.Join("grafana", "treadlight.json")))
 	require.NoError(t, json.Unmarshal(text, &dashboard))
 	type rule struct{ Record, Expr string }
 	var rules []rule
@@ -212,8 +207,7 @@ func TestUnit(t *testing.T) {
 	dir := t.TempDir()
 	args := []string{"verify"}
 	for _, name := range []string{"crawl@.service", "crawl@.timer", "crawl-watch@.service", "crawl-watch@.timer"} {
-		unit, err := os.ReadFile(filepath.Join("systemd", name))
-		require.NoError(t, err)
+		unit := must(os.ReadFile(filepath.Join("systemd", name)))
 		// An instance of it, as a template cannot be; its manual is not installed here, nor is the program.
 		path := filepath.Join(dir, strings.Replace(name, "@", "@site", 1))
 		unit = regexp.MustCompile("(?m)^Documentation=.*$").ReplaceAll(unit, nil)
@@ -228,8 +222,7 @@ func TestUnit(t *testing.T) {
 
 // The service begins a crawl, goes on with what was interrupted, and begins a round after one that has ended.
 func TestUnitCrawlsAgain(t *testing.T) {
-	unit, err := os.ReadFile(filepath.Join("systemd", "crawl@.service"))
-	require.NoError(t, err)
+	unit := must(os.ReadFile(filepath.Join("systemd", "crawl@.service")))
 	script := func(key string) string {
 		found := regexp.MustCompile("(?m)^" + key + "=/bin/sh -c '(.*)'$").FindSubmatch(unit)
 		require.NotNil(t, found, key)
@@ -258,8 +251,7 @@ func TestUnitCrawlsAgain(t *testing.T) {
 
 // make vuln says that it could not look, and fails for a finding alone. Continuous integration runs it.
 func TestVuln(t *testing.T) {
-	ci, err := os.ReadFile(filepath.Join("..", ".ci", "run"))
-	require.NoError(t, err)
+	ci := must(os.ReadFile(filepath.Join("..", ".ci", "run")))
 	require.Regexp(t, `(?m)^make( \S+)* vuln\b`, string(ci))
 	for code, want := range map[string]string{"0": "No vulnerability is known.", "1": "NOT CHECKED", "3": "Vulnerabilities were found"} {
 		cmd := exec.CommandContext(t.Context(), "make", "--no-print-directory", "-C", "..", "vuln", "VULNCHECK=(exit "+code+")")
@@ -267,4 +259,12 @@ func TestVuln(t *testing.T) {
 		require.Contains(t, string(out), want)
 		require.Equal(t, code == "3", err != nil, "%s", out)
 	}
+}
+
+// must returns v, and panics for an error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -36,17 +36,14 @@ func TestRelease(t *testing.T) {
 	for _, dist := range []string{"one", "two"} {
 		run("sh", "release.sh", at(dist), "linux/"+runtime.GOARCH)
 	}
-	sums, err := os.ReadFile(at("one", "SHA256SUMS"))
-	require.NoError(t, err)
-	again, err := os.ReadFile(at("two", "SHA256SUMS"))
-	require.NoError(t, err)
+	sums := must(os.ReadFile(at("one", "SHA256SUMS")))
+	again := must(os.ReadFile(at("two", "SHA256SUMS")))
 	require.Equal(t, string(again), string(sums), "the second build differs")
 	require.Len(t, strings.Split(strings.TrimSpace(string(sums)), "\n"), 4, "%s", sums)
 	run("sh", "-c", "cd "+at("one")+" && sha256sum -c SHA256SUMS && base64 -d SHA256SUMS.sig >sig && "+
 		"openssl dgst -sha256 -verify ../public.pem -signature sig SHA256SUMS")
 
-	packages, err := filepath.Glob(at("one", "*.deb"))
-	require.NoError(t, err)
+	packages := must(filepath.Glob(at("one", "*.deb")))
 	require.Len(t, packages, 1)
 	root := at("root")
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "var", "lib", "dpkg", "info"), 0o700))
@@ -58,34 +55,29 @@ func TestRelease(t *testing.T) {
 	crawl := filepath.Join(root, "usr", "bin", "crawl")
 	require.Contains(t, run(crawl, "doctor"), "open files")
 	require.FileExists(t, filepath.Join(root, "usr", "share", "man", "man1", "crawl.1.gz"))
-	unit, err := os.ReadFile(filepath.Join(root, "usr", "lib", "systemd", "system", "crawl@.service"))
-	require.NoError(t, err)
+	unit := must(os.ReadFile(filepath.Join(root, "usr", "lib", "systemd", "system", "crawl@.service")))
 	require.Contains(t, string(unit), " /usr/bin/crawl ")
 	requireListed(t, at("one"), run("go", "version", "-m", crawl))
 	run("dpkg", "--root="+root, "--force-not-root", "-P", "treadlight")
-	left, err := filepath.Glob(filepath.Join(root, "*", "*"))
-	require.NoError(t, err)
+	left := must(filepath.Glob(filepath.Join(root, "*", "*")))
 	require.Equal(t, []string{filepath.Join(root, "var", "lib")}, left, "purging leaves files")
 }
 
 // requireListed holds the list of what is in the binary, and the licences, to what the binary says itself.
 func requireListed(t *testing.T, dist, modules string) {
 	t.Helper()
-	lists, err := filepath.Glob(filepath.Join(dist, "*.cdx.json"))
-	require.NoError(t, err)
+	lists := must(filepath.Glob(filepath.Join(dist, "*.cdx.json")))
 	require.Len(t, lists, 1)
 	var bom struct {
 		Components []struct{ Name, Version string }
 	}
-	text, err := os.ReadFile(lists[0])
-	require.NoError(t, err)
+	text := must(os.ReadFile(lists[0]))
 	require.NoError(t, json.Unmarshal(text, &bom))
 	listed := map[string]bool{}
 	for _, c := range bom.Components {
 		listed[c.Name+"@"+c.Version] = true
 	}
-	licences, err := os.ReadFile(filepath.Join(dist, "..", "root", "usr", "share", "doc", "treadlight", "LICENSES-OF-MODULES"))
-	require.NoError(t, err)
+	licences := must(os.ReadFile(filepath.Join(dist, "..", "root", "usr", "share", "doc", "treadlight", "LICENSES-OF-MODULES")))
 	n := 0
 	for line := range strings.Lines(modules) {
 		if f := strings.Fields(line); len(f) > 2 && f[0] == "dep" {

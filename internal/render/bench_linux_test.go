@@ -16,7 +16,6 @@ import (
 // BenchmarkRender renders a page that a script builds of data, by one browser at a time and by two: pages a second, the
 // processor time of the browser for each, and what it has for itself in the end.
 func BenchmarkRender(b *testing.B) {
-	const home = "https://site.test/"
 	s := &site{files: map[string]string{
 		home:               `<div id=root></div><script src=app.js></script>`,
 		home + "data.json": `[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]`,

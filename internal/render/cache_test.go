@@ -25,8 +25,7 @@ type asker = func(context.Context, *rendering.Subrequest) (*ourfetch.Response, e
 // viewOf is a page that no browser has.
 func viewOf(t *testing.T, page string, ask asker) *view {
 	t.Helper()
-	u, err := canonical.Parse(page)
-	require.NoError(t, err)
+	u := must(canonical.Parse(page))
 	return &view{ctx: t.Context(), b: &browser{r: &Renderer{cache: newCache()}}, of: &rendering.Page{URL: u, Ask: ask}}
 }
 
@@ -40,7 +39,6 @@ func request(method, url string, kind network.ResourceType, header ...any) *fetc
 
 // Half a script is no script, neither for the page that asks nor for those after it; what is kept has no cookies.
 func TestWhatIsKept(t *testing.T) {
-	const home = "https://site.test/"
 	s := &site{files: map[string]string{home: `<div id=root>none</div><script src=app.js></script>`}}
 	r := open(t, rendering.Config{})
 	page, asked := s.page(t, home), 0
@@ -54,8 +52,7 @@ func TestWhatIsKept(t *testing.T) {
 		return resp, nil
 	}
 	for _, want := range []string{">none<", ">whole<", ">whole<"} {
-		got, err := r.Render(t.Context(), page)
-		require.NoError(t, err)
+		got := rendered(t, r, page)
 		require.Contains(t, string(got.HTML), want)
 	}
 	require.Equal(t, 2, asked)
@@ -126,8 +123,7 @@ func TestLeftOut(t *testing.T) {
 		{"no preflight", "https://site.test/", request("OPTIONS", "https://site.test/", network.ResourceTypeFetch), "OPTIONS may change something"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			u, err := canonical.Parse(tt.e.Request.URL)
-			require.NoError(t, err)
+			u := must(canonical.Parse(tt.e.Request.URL))
 			require.Equal(t, tt.why, viewOf(t, tt.page, nil).leftOut(tt.e, u))
 		})
 	}
@@ -135,7 +131,7 @@ func TestLeftOut(t *testing.T) {
 
 // A page may use the data of another host of its site as that host says, and is read though it is to be saved.
 func TestPreflight(t *testing.T) {
-	const home, data = "https://site.test/", "https://api.site.test/data.json"
+	const data = "https://api.site.test/data.json"
 	s := &site{files: map[string]string{home: `<div id=root></div><script>
 fetch("` + data + `", {headers: {"X-Key": "1"}}).then(r => r.json()).then(l => { root.textContent = l.join("+"); });</script>`}}
 	r := open(t, rendering.Config{Steps: []scripts.Step{{Do: "wait", Selector: "#root:not(:empty)"}}})
@@ -153,8 +149,7 @@ fetch("` + data + `", {headers: {"X-Key": "1"}}).then(r => r.json()).then(l => {
 			"Access-Control-Allow-Origin": {"https://site.test"}, "Access-Control-Allow-Headers": {"x-key"}, "Content-Type": {"application/json"},
 		}}, nil
 	}
-	got, err := r.Render(t.Context(), page)
-	require.NoError(t, err)
+	got := rendered(t, r, page)
 	require.Contains(t, string(got.HTML), "1+2")
 	require.Equal(t, []string{"OPTIONS " + data, data}, methods)
 }

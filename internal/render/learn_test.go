@@ -13,8 +13,7 @@ func TestLearned(t *testing.T) {
 	var saved string
 	l := newLearned("4 0\nx y z\n9 9 a.test/p\n", func(text string) { saved = text })
 	u := func(path string) canonical.URL {
-		at, err := canonical.Parse("https://a.test" + path)
-		require.NoError(t, err)
+		at := must(canonical.Parse("https://a.test" + path))
 		return at
 	}
 	require.Equal(t, "app_root", l.judge(u("/p/1"), scripts.Root))

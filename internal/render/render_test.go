@@ -37,6 +37,9 @@ func needChromium(t testing.TB) {
 	}
 }
 
+// home is the page of a site that most tests render.
+const home = "https://site.test/"
+
 // site answers what a page asks for.
 type site struct {
 	mu    sync.Mutex
@@ -72,8 +75,7 @@ func (s *site) ask(_ context.Context, r *rendering.Subrequest) (*fetch.Response,
 // page is a page of the site that is to be rendered.
 func (s *site) page(t testing.TB, url string) *rendering.Page {
 	t.Helper()
-	u, err := canonical.Parse(url)
-	require.NoError(t, err)
+	u := must(canonical.Parse(url))
 	return &rendering.Page{URL: u, Why: "test", Ask: s.ask, Resp: &fetch.Response{
 		Status: 200, ContentType: "text/html", Header: http.Header{"Content-Type": {"text/html; charset=utf-8"}}, Body: []byte(s.files[url]),
 	}}
@@ -83,17 +85,23 @@ func open(t testing.TB, cfg rendering.Config) *Renderer {
 	t.Helper()
 	needChromium(t)
 	cfg.Timeout, cfg.MaxHTML, cfg.Log = 30*time.Second, 1<<20, slog.New(slog.DiscardHandler)
-	r, err := New(cfg)
-	require.NoError(t, err)
+	r := must(New(cfg))
 	t.Cleanup(r.Close)
 	return r
+}
+
+// rendered renders a page, in which nothing goes wrong.
+func rendered(t *testing.T, r *Renderer, page *rendering.Page) *rendering.Result {
+	t.Helper()
+	got, err := r.Render(t.Context(), page)
+	require.NoError(t, err)
+	return got
 }
 
 // A page that tries every way out reaches nobody, and gets what it may have.
 func TestNothingGetsPastUs(t *testing.T) {
 	var reached atomic.Int64
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	tcp := must(net.Listen("tcp", "127.0.0.1:0"))
 	defer tcp.Close()
 	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -116,7 +124,6 @@ func TestNothingGetsPastUs(t *testing.T) {
 			reached.Add(1)
 		}
 	}()
-	const home = "https://site.test/"
 	out := tcp.Addr().String()
 	s := &site{files: map[string]string{
 		home: fmt.Sprintf(`<head><link rel=preconnect href="http://%[1]s"><link rel=dns-prefetch href="//other.test"><link rel=prefetch href="http://%[1]s/prefetch">
@@ -146,8 +153,7 @@ document.getElementById("t").textContent = done.join();
 		home + "sw.js":     fmt.Sprintf(`fetch("http://%[1]s/sw", {mode: "no-cors"}).catch(() => {}); new WebSocket("ws://%[1]s/sws")`, out),
 	}}
 	r := open(t, rendering.Config{Steps: []scripts.Step{{Do: "wait", Time: time.Second}}})
-	got, err := r.Render(t.Context(), s.page(t, home))
-	require.NoError(t, err)
+	got := rendered(t, r, s.page(t, home))
 	require.Contains(t, string(got.HTML), "fetch,websocket,secure websocket,events,beacon", "the page has tried")
 	require.Contains(t, string(got.HTML), "service worker", "and from a secure context")
 	require.Contains(t, string(got.HTML), `lang="from-script"`)
@@ -162,7 +168,6 @@ document.getElementById("t").textContent = done.join();
 
 // What people see is read: what scripts put there, also in shadow roots, behind steps, and where buttons lead.
 func TestRenderedPages(t *testing.T) {
-	const home = "https://site.test/"
 	s := &site{files: map[string]string{
 		home: `<div id=root></div><x-box></x-box><script src=app.js></script>`,
 		home + "app.js": `
@@ -183,22 +188,20 @@ document.cookie = "a=b";`,
 	}}
 	pictures := t.TempDir()
 	r := open(t, rendering.Config{Press: true, Screenshots: pictures, Steps: []scripts.Step{{Do: "more", Selector: "#more"}, {Do: "scroll"}, {Do: "pdf"}}})
-	got, err := r.Render(t.Context(), s.page(t, home))
-	require.NoError(t, err)
+	got := rendered(t, r, s.page(t, home))
 	for _, part := range []string{`href="/p/1"`, `href="/p/2"`, `href="/shadow"`, `href="/more/1"`, `href="/more/3"`} {
 		require.Contains(t, string(got.HTML), part)
 	}
 	require.ElementsMatch(t, []string{home + "pushed", home + "secret", home + "left"}, got.Links)
 	require.NotContains(t, s.asked, "DELETE "+home+"secret", "it may change something")
 	for path, magic := range map[string]string{got.Note.Screenshot: "\x89PNG", got.Note.PDF: "%PDF"} {
-		data, err := os.ReadFile(path)
-		require.NoError(t, err)
+		data := must(os.ReadFile(path))
 		require.True(t, strings.HasPrefix(string(data), magic))
 		require.Equal(t, pictures, filepath.Dir(path))
 	}
 
 	r.cfg.Timeout, r.cfg.Press, r.cfg.Steps = 2*time.Second, false, nil
-	got, err = r.Render(t.Context(), s.page(t, home+"hangs"))
+	got, err := r.Render(t.Context(), s.page(t, home+"hangs"))
 	require.ErrorIs(t, err, errHangs)
 	require.Equal(t, "test", got.Note.Why)
 	require.Empty(t, got.HTML)
@@ -226,8 +229,7 @@ func TestFind(t *testing.T) {
 	require.ErrorContains(t, err, "there is no Chromium to render pages with: install it: ")
 	_, err = New(rendering.Config{Browser: "/nowhere/chromium"})
 	require.ErrorContains(t, err, "render.browser: ")
-	r, err := New(rendering.Config{Browser: "ws://user:secret@127.0.0.1:1/?token=secret"})
-	require.NoError(t, err)
+	r := must(New(rendering.Config{Browser: "ws://user:secret@127.0.0.1:1/?token=secret"}))
 	t.Cleanup(r.Close)
 	err = r.Start(t.Context())
 	require.ErrorContains(t, err, "render: the browser of --browser cannot be used: ")
@@ -242,11 +244,9 @@ func TestNoBrowserIsLeft(t *testing.T) {
 	pid, dir := b.proc.Pid, b.dir
 	r.pool <- b
 	if os.Getuid() == 0 {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-		require.NoError(t, err)
+		status := must(os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)))
 		require.NotContains(t, string(status), "Uid:\t0\t", "not as root")
-		cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		require.NoError(t, err)
+		cmdline := must(os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)))
 		require.NotContains(t, string(cmdline), "no-sandbox")
 	}
 	r.Close()
@@ -255,4 +255,12 @@ func TestNoBrowserIsLeft(t *testing.T) {
 	require.Empty(t, out)
 	_, err := r.Render(t.Context(), (&site{}).page(t, "https://site.test/"))
 	require.True(t, errors.Is(err, errClosed) || errors.Is(err, context.Canceled), err)
+}
+
+// must returns v, and panics for an error.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
