@@ -88,7 +88,7 @@ func texts(attrs []*commonpb.KeyValue) map[string]string {
 		case *commonpb.AnyValue_StringValue:
 			m[a.GetKey()] = v.StringValue
 		case *commonpb.AnyValue_IntValue:
-			m[a.GetKey()] = strings.TrimPrefix(time.Duration(v.IntValue).String(), "") // 200ns is 200
+			m[a.GetKey()] = time.Duration(v.IntValue).String() // 200 is 200ns
 		}
 	}
 	return m

@@ -221,13 +221,9 @@ func TestAuditThatObtainedNothing(t *testing.T) {
 			defer server.Close()
 			dir := t.TempDir()
 			audit := func(overwrite bool) error {
-				var o crawl.Options
-				o.Politeness.Strategy, o.Scope.Resources, o.MaxBlocked, o.Output.Overwrite = "off", true, -1, overwrite
-				o.Politeness.Retries = -1
-				return Run(t.Context(), Config{
-					Options: o, Seeds: []string{server.URL}, Dir: dir, Quiet: true, FailOn: []string{"error"}, Out: io.Discard,
-					Term: cli.NewTerminal(io.Discard, nil, "none"), Log: slog.New(slog.DiscardHandler),
-				})
+				cfg := configOf(dir, server.URL)
+				cfg.Options.MaxBlocked, cfg.Options.Politeness.Retries, cfg.Options.Output.Overwrite = -1, -1, overwrite
+				return Run(t.Context(), cfg)
 			}
 			require.Equal(t, cli.CodeFindings, cli.CodeOf(audit(false)))
 			want := findings(t, dir)
@@ -237,7 +233,8 @@ func TestAuditThatObtainedNothing(t *testing.T) {
 					require.Contains(t, []int{cli.CodeNothing, cli.CodeBlocked}, cli.CodeOf(audit(true)))
 					there, err := os.ReadDir(dir)
 					require.NoError(t, err)
-					require.Equal(t, []string{"junit.xml"}, names(there))
+					require.Len(t, there, 1)
+					require.Equal(t, "junit.xml", there[0].Name())
 				}
 				down.Store(false)
 				require.Equal(t, cli.CodeFindings, cli.CodeOf(audit(overwrite)))
@@ -245,13 +242,6 @@ func TestAuditThatObtainedNothing(t *testing.T) {
 			}
 		})
 	}
-}
-
-func names(of []os.DirEntry) (list []string) {
-	for _, e := range of {
-		list = append(list, e.Name())
-	}
-	return list
 }
 
 // Successful responses of other sites are reused for a day, others never. Without External they are counted.
@@ -274,13 +264,11 @@ func TestKnownAnswers(t *testing.T) {
 	}))
 	defer server.Close()
 	run := func(dir, against string, external bool) (list []string) {
-		var o crawl.Options
-		o.Fetch.AllowPrivate = true
-		o.Politeness.Hosts = []crawl.HostOptions{{Match: "127.0.0.1", InitialRPS: 1000, MaxRPS: 1000}}
-		require.NoError(t, Run(t.Context(), Config{
-			Options: o, Seeds: []string{server.URL}, Dir: dir, Against: against, External: external, Quiet: true, FailOn: []string{"none"}, Out: io.Discard,
-			Term: cli.NewTerminal(io.Discard, nil, "none"), Log: slog.New(slog.DiscardHandler),
-		}))
+		cfg := configOf(dir, server.URL)
+		cfg.Options = crawl.Options{Fetch: crawl.FetchOptions{AllowPrivate: true}}
+		cfg.Options.Politeness.Hosts = []crawl.HostOptions{{Match: "127.0.0.1", InitialRPS: 1000, MaxRPS: 1000}}
+		cfg.Against, cfg.External, cfg.FailOn = against, external, []string{"none"}
+		require.NoError(t, Run(t.Context(), cfg))
 		for len(asked) > 0 {
 			list = append(list, <-asked)
 		}

@@ -2,7 +2,6 @@ package audit
 
 import (
 	"bytes"
-	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"flag"
@@ -26,7 +25,6 @@ import (
 
 	"github.com/treadlight/crawl"
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/report"
-	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
 )
 
 var plantedHalf = flag.Int("audit.half", 0, "plant all copies of the variants with odd (1) or even (2) numbers, or of all (3), and slow pages too; 0 = one copy of each")
@@ -356,8 +354,6 @@ func grow(t *testing.T, half int) (s *site, options crawl.Options) {
 
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
-	_, err = x509.ParseCertificate(server.Certificate().Raw)
-	require.NoError(t, err)
 	options.Politeness.Retries, options.Politeness.RetryBaseDelay = 1, time.Millisecond
 	options.Access.CAFile = ca
 	for _, host := range []string{"example.com", "wrong.test", "out.test", "plain.test", "dead.test"} {
@@ -372,12 +368,9 @@ func grow(t *testing.T, half int) (s *site, options crawl.Options) {
 func TestPlantedFaultsAreFound(t *testing.T) {
 	s, options := grow(t, *plantedHalf)
 	var out bytes.Buffer
-	term := cli.NewTerminal(io.Discard, nil, "none")
-	err := Run(t.Context(), Config{
-		Options: options, Seeds: []string{s.origin + "/"}, External: true, JSON: true, Quiet: true, FailOn: []string{"none"},
-		Out: &out, Term: term, Log: slog.New(slog.DiscardHandler),
-	})
-	require.NoError(t, err)
+	cfg := configOf("", s.origin+"/")
+	cfg.Options, cfg.External, cfg.JSON, cfg.FailOn, cfg.Out = options, true, true, []string{"none"}, &out
+	require.NoError(t, Run(t.Context(), cfg))
 	var r report.Report
 	require.NoError(t, json.Unmarshal(out.Bytes(), &r))
 	found := make(map[string]string)

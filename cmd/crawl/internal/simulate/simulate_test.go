@@ -65,8 +65,18 @@ func ends(every time.Duration, seconds []simulate.Second) []int {
 }
 
 func TestTraceTellsWhatChanges(t *testing.T) {
-	const closed, open = breaker.Closed, breaker.Open
-	steady := func(i int) simulate.Second { return second(i, 10, 10, 0, closed) }
+	const last = 149
+	steady := func(i int) simulate.Second { return second(i, 10, 10, 0, breaker.Closed) }
+	changed := func(from, to int, change func(s *simulate.Second)) func(i int) simulate.Second {
+		return func(i int) simulate.Second {
+			s := steady(i)
+			if i >= from && i <= to {
+				change(&s)
+			}
+			return s
+		}
+	}
+	refused := func(s *simulate.Second) { s.Admitted, s.Refused = 9, 1 }
 	for name, c := range map[string]struct {
 		at    func(i int) simulate.Second
 		every time.Duration
@@ -74,52 +84,24 @@ func TestTraceTellsWhatChanges(t *testing.T) {
 	}{
 		"nothing":    {steady, 0, []int{1, 61, 121, 150}},
 		"every 50 s": {steady, 50 * time.Second, []int{50, 100, 150}},
-		"the rate, by a fifth and by more": {func(i int) simulate.Second {
-			switch {
-			case i < 10:
-				return steady(i)
-			case i < 20:
-				return second(i, 10, 12, 0, closed)
+		"the rate, by a fifth and by more": {changed(10, last, func(s *simulate.Second) {
+			if s.Plan.FillRate = 12; s.At >= 20*time.Second {
+				s.Plan.FillRate = 12.1
 			}
-			return second(i, 10, 12.1, 0, closed)
-		}, 0, []int{1, 21, 81, 141, 150}},
-		"the circuit": {func(i int) simulate.Second {
-			if i == 20 {
-				return second(i, 10, 10, 0, open)
-			}
-			return steady(i)
-		}, 0, []int{1, 21, 22, 82, 142, 150}},
-		"what holds the next request": {func(i int) simulate.Second {
-			s := steady(i)
-			if i >= 70 {
-				s.Plan.LimitedBy = ratelimit.LimitRetryAfter
-			}
-			return s
-		}, 0, []int{1, 61, 71, 131, 150}},
-		"trouble within a short line waits for its end": {func(i int) simulate.Second {
-			if i == 62 {
-				return second(i, 10, 10, 1, closed)
-			}
-			return steady(i)
-		}, 0, []int{1, 61, 66, 126, 150}},
-		"the host, at once at any time": {func(i int) simulate.Second {
-			if i == 100 || i == 101 {
-				return second(i, float64(i), 10, 0, closed)
-			}
-			return steady(i)
-		}, 0, []int{1, 61, 101, 102, 103, 150}},
-		"refusals begin and go on": {func(i int) simulate.Second {
-			return second(i, 10, 10, min(1, i/10), closed)
-		}, 0, []int{1, 11, 71, 131, 150}},
-		"a swing after the search": {func(i int) simulate.Second {
-			if i < 100 {
-				return steady(i)
-			}
-			return second(i, 10, 100+float64(i%2)*900, 0, closed)
-		}, 0, []int{1, 61, 101, 106, 111, 116, 121, 126, 131, 136, 141, 146, 150}},
+		}), 0, []int{1, 21, 81, 141, 150}},
+		"the circuit":                                   {changed(20, 20, func(s *simulate.Second) { s.Plan.State = breaker.Open }), 0, []int{1, 21, 22, 82, 142, 150}},
+		"what holds the next request":                   {changed(70, last, func(s *simulate.Second) { s.Plan.LimitedBy = ratelimit.LimitRetryAfter }), 0, []int{1, 61, 71, 131, 150}},
+		"trouble within a short line waits for its end": {changed(62, 62, refused), 0, []int{1, 61, 66, 126, 150}},
+		"the host, at once at any time": {changed(100, 101, func(s *simulate.Second) {
+			s.Capacity, s.Span.Capacity = s.At.Seconds(), s.At.Seconds()
+		}), 0, []int{1, 61, 101, 102, 103, 150}},
+		"refusals begin and go on": {changed(10, last, refused), 0, []int{1, 11, 71, 131, 150}},
+		"a swing after the search": {changed(100, last, func(s *simulate.Second) {
+			s.Plan.FillRate = 100 + math.Mod(s.At.Seconds(), 2)*900
+		}), 0, []int{1, 61, 101, 106, 111, 116, 121, 126, 131, 136, 141, 146, 150}},
 	} {
 		var seconds []simulate.Second
-		for i := range 150 {
+		for i := range last + 1 {
 			seconds = append(seconds, c.at(i))
 		}
 		require.Equal(t, c.want, ends(c.every, seconds), name)

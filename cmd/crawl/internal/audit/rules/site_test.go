@@ -3,7 +3,6 @@ package rules
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,14 +15,10 @@ import (
 	"github.com/treadlight/crawl/cmd/crawl/internal/audit/facts"
 )
 
-var (
-	manySites = flag.Int("audit.pages", 500, "pages of the large site")
-	perPage   = flag.Int("audit.links", 50, "links of each")
-)
-
 // A page of a large site costs a few kilobytes with its links, whatever its body has.
 func TestLargeSite(t *testing.T) {
-	path, pages := filepath.Join(t.TempDir(), "facts.jsonl"), *manySites
+	const pages, links = 500, 50
+	path := filepath.Join(t.TempDir(), "facts.jsonl")
 	func() {
 		w, err := os.Create(path)
 		require.NoError(t, err)
@@ -35,7 +30,7 @@ func TestLargeSite(t *testing.T) {
 				Headings: []string{fmt.Sprintf("Article %d", i)}, Lang: "en", Canonicals: []facts.Ref{{Raw: url, URL: url, By: "head"}},
 				IDs: []uint32{1, 2, 3, 4, 5, 6, 7, 8}, Words: 300, Sim: uint64(i) * 0x9E3779B97F4A7C15,
 			}}
-			for j := range *perPage {
+			for j := range links {
 				f.Links = append(f.Links, facts.Link(facts.Anchor, fmt.Sprintf("https://example.com/articles/%d/what-it-is-about.html", (i*7+j*j*13+1)%(pages+pages/100)), ""))
 			}
 			require.NoError(t, enc.Encode(&f))
