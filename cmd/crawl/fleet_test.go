@@ -265,7 +265,8 @@ func (f *fleetTest) finish(procs ...*fleetProcess) {
 		case <-p.done:
 			f.ends(p, cli.CodeDone)
 		case <-time.After(3 * redistest.Patience):
-			f.t.Fatalf("%s does not end, and %s\n%s%s", p.name, f.unserved(), f.unfinished(), f.dumps())
+			f.t.Logf("the goroutines of each process are in %s", f.dumps())
+			f.t.Fatalf("%s does not end, and %s\n%s", p.name, f.unserved(), f.fleet(0, "status", "--json"))
 		}
 	}
 }
@@ -302,6 +303,19 @@ func (f *fleetTest) unserved() string {
 		}
 	}
 	return b.String()
+}
+
+// dumps ends the processes that still run. It returns the directory where their output is, which ends with their goroutines.
+func (f *fleetTest) dumps() (dir string) {
+	f.t.Helper()
+	dir, err := os.MkdirTemp("", "fleet-stuck-") // which outlives the test
+	require.NoError(f.t, err)
+	for _, p := range f.procs {
+		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // it may have ended
+		<-p.done
+		require.NoError(f.t, os.WriteFile(filepath.Join(dir, strings.ReplaceAll(p.agent, "/", "-")), []byte(p.err.String()), 0o600))
+	}
+	return dir
 }
 
 // awaitQuiet waits until no host has refused a request for a moment, or gives up. If a host has refused the last request of a

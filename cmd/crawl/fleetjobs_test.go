@@ -426,8 +426,7 @@ func TestRollingRestart(t *testing.T) {
 	require.Subset(t, indexes(), complete, "those that were complete stay")
 	captured := make(map[string]bool)
 	for _, path := range indexes() {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
+		text := readFile(t, path)
 		for line := range strings.Lines(string(text)) {
 			key, _, _ := strings.Cut(line, " ")
 			captured[key] = true

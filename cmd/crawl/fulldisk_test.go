@@ -89,8 +89,7 @@ func TestFullDiskWithoutState(t *testing.T) {
 			require.Contains(t, got[0].out, "; free some room there, then begin anew with --overwrite (a crawl with --state DIR goes on where it was)\n")
 			require.Contains(t, before(got[0].out, "write "), "The disk of "+disk+" is full: make room, then begin anew with --overwrite\n")
 			n := wholeRecords(t, got[0].out)
-			text, err := os.ReadFile(saved)
-			require.NoError(t, err)
+			text := readFile(t, saved)
 			if strings.HasSuffix(name, ".jsonl.gz") {
 				r, err := gzip.NewReader(bytes.NewReader(text))
 				if n > 0 {
@@ -125,8 +124,7 @@ cp %[1]s/%[2]s %[5]s`, disk, name, state, strings.Join(site.seeds, " "), saved))
 			require.Contains(t, before(got[0].out, "write "), "The disk of "+disk+" is full: make room, then crawl resume "+state+"\n")
 			require.Contains(t, got[0].out, "; free some room there, then go on with 'crawl resume "+state+"'\n")
 			require.Equal(t, cli.CodeDone, got[1].code, got[1].out)
-			text, err := os.ReadFile(saved)
-			require.NoError(t, err)
+			text := readFile(t, saved)
 			if name == "one.warc.gz" {
 				urls := answersOf(t, text)
 				pages := urls[:0]
@@ -318,8 +316,7 @@ func TestKillAgain(t *testing.T) {
 		k.records, k.program = filepath.Join(k.dir, "records."+k.format), shipped(t, trial)
 		code, out := plainly(t)(append(k.first(site.seeds), "--no-sitemaps"))
 		require.Zero(t, code, "%s", out)
-		first, err := os.ReadFile(k.records)
-		require.NoError(t, err)
+		first := readFile(t, k.records)
 
 		site.second.Store(true)
 		sig := []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM}[rnd.IntN(2)]
@@ -333,11 +330,9 @@ func TestKillAgain(t *testing.T) {
 		code, out = site.goOnAgain(t, k, plainly(t))
 		require.Zero(t, code, "%s", out)
 
-		same, err := os.ReadFile(k.records)
-		require.NoError(t, err)
+		same := readFile(t, k.records)
 		require.Equal(t, string(first), string(same), "the records of the first round are as they were")
-		text, err := os.ReadFile(job.RoundPath(k.records, 2))
-		require.NoError(t, err)
+		text := readFile(t, job.RoundPath(k.records, 2))
 		got := make(map[string]string)
 		for _, r := range recordsIn(t, k.format, text) {
 			require.NotContains(t, got, r.URL, "two records")

@@ -10,7 +10,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -197,15 +196,13 @@ func TestDocsHaveEveryCommand(t *testing.T) {
 // Each command has a manual page with everything that its help has, and a formatter finds no fault with it.
 func TestManualPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
-	var out, errs bytes.Buffer
-	require.Equal(t, cli.CodeDone, run(t.Context(), []string{"man", dir}, cli.Streams{Out: &out, Err: &errs}), errs.String())
-	names := strings.Fields(out.String())
+	out, _ := crawls(t, cli.CodeDone, "man", dir)
+	names := strings.Fields(out)
 	require.Contains(t, names, "crawl.1")
 	require.Contains(t, names, "crawl-report.1")
 	require.NotContains(t, names, "crawl-man.1", "which is for those who package")
 	for _, name := range names {
-		page, err := os.ReadFile(filepath.Join(dir, name))
-		require.NoError(t, err)
+		page := readFile(t, filepath.Join(dir, name))
 		require.True(t, bytes.HasPrefix(page, []byte(`.TH "CRAWL`)))
 		require.Contains(t, string(page), "\n.SH NAME\ncrawl")
 		for line := range strings.Lines(string(page)) {
@@ -218,14 +215,13 @@ func TestManualPages(t *testing.T) {
 			require.Empty(t, string(said), name)
 		}
 	}
-	first, err := os.ReadFile(filepath.Join(dir, "crawl.1"))
-	require.NoError(t, err)
+	first := readFile(t, filepath.Join(dir, "crawl.1"))
 	require.Contains(t, string(first), ".SS Politeness\n")
 	require.Contains(t, string(first), `\-\-max\-rate`)
 	require.Contains(t, string(first), "EXIT STATUS")
 
-	require.Equal(t, cli.CodeUsage, run(t.Context(), []string{"man"}, cli.Streams{Out: &out, Err: &errs}))
-	require.Equal(t, cli.CodeIO, run(t.Context(), []string{"man", filepath.Join(dir, "crawl.1")}, cli.Streams{Out: &out, Err: &errs}))
+	crawls(t, cli.CodeUsage, "man")
+	crawls(t, cli.CodeIO, "man", filepath.Join(dir, "crawl.1"))
 }
 
 func TestEscapeRoff(t *testing.T) {
@@ -288,8 +284,7 @@ func TestManualsTestsAreThere(t *testing.T) {
 			require.NoError(t, err)
 			source := ""
 			for _, file := range files {
-				text, err := os.ReadFile(file)
-				require.NoError(t, err)
+				text := readFile(t, file)
 				source += string(text)
 			}
 			for _, names := range name.FindAllStringSubmatch(m[1], -1) {

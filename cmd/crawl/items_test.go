@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/cmd/crawl/internal/cli"
+	"github.com/treadlight/crawl/internal/lab/docpage"
 )
 
 func crawls(t *testing.T, code int, args ...string) (stdout, stderr string) {
@@ -49,6 +52,13 @@ func serve(t *testing.T, h http.Handler) string {
 	s := httptest.NewServer(h)
 	t.Cleanup(s.Close)
 	return s.URL
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return data
 }
 
 // tableOf reads a CSV file of items as rows of a practice site. The columns that are numbers or lists in like are so in
@@ -111,12 +121,17 @@ func sameRows(t *testing.T, want, got []practiceRow, names ...string) {
 
 func TestItemsOfQuotes(t *testing.T) {
 	site := quotesSite(1, 97)
-	url, file := serve(t, site), filepath.Join(t.TempDir(), "quotes.csv")
-	_, stderr := crawls(t, 0, append(fast, url, "-o", file, "--item", "css:.quote", "--field", "text=css:.text", "--field", "author=css:.author",
-		"--field", "tags:all=css:.tags .tag", "--next", "css:li.next a")...)
-	sameRows(t, site.Rows, tableOf(t, file, site.Rows[0]), "text", "author", "tags")
-	require.Contains(t, stderr, "97 items")
-	require.Contains(t, stderr, "done: 10 pages")
+	url := serve(t, site)
+	for path, rules := range map[string][]string{
+		"/":           {"--item", "css:.quote", "--field", "text=css:.text", "--field", "author=css:.author", "--field", "tags:all=css:.tags .tag", "--next", "css:li.next a"},
+		"/api/quotes": {"--item", "json:quotes", "--field", "text=json:text", "--field", "author=json:author.name", "--field", "tags:all=json:tags", "--next", "param:page"},
+	} {
+		file := filepath.Join(t.TempDir(), "quotes.csv")
+		_, stderr := crawls(t, 0, slices.Concat(fast, []string{url + path, "-o", file}, rules)...)
+		sameRows(t, site.Rows, tableOf(t, file, site.Rows[0]), "text", "author", "tags")
+		require.Contains(t, stderr, "97 items")
+		require.Contains(t, stderr, map[string]string{"/": "done: 10 pages", "/api/quotes": "done: 11 pages"}[path], "numbers end at the first page without items")
+	}
 }
 
 func TestItemsOfBooks(t *testing.T) {
@@ -147,29 +162,8 @@ extract:
 	crawls(t, 0, append(fast, url, "--config", rules, "-o", dir+"/out/", "--format", "csv")...)
 	sameRows(t, site.Rows, tableOf(t, dir+"/out/book.csv", site.Rows[0]), "title", "price", "stock", "category", "description", "upc", "reviews", "rating")
 	sameRows(t, site.Rows, tableOf(t, dir+"/out/listed.csv", site.Rows[0]), "title", "price")
-	records, err := os.ReadFile(dir + "/out/records.csv")
-	require.NoError(t, err)
+	records := readFile(t, dir+"/out/records.csv")
 	require.Equal(t, 1+5+93, strings.Count(string(records), "\n"), "the pages have their records as ever")
-}
-
-func TestItemsOfAScroll(t *testing.T) {
-	site := scrollSite(4, 35)
-	url, file := serve(t, site), filepath.Join(t.TempDir(), "quotes.csv")
-	crawls(t, 0, append(fast, url+"/api/quotes", "-o", file, "--item", "json:quotes", "--field", "text=json:text", "--field", "author=json:author.name",
-		"--field", "tags:all=json:tags", "--next", "param:page")...)
-	sameRows(t, site.Rows, tableOf(t, file, site.Rows[0]), "text", "author", "tags")
-}
-
-func TestItemsOfTeams(t *testing.T) {
-	site := teamsSite(5, 582)
-	url, file := serve(t, site), filepath.Join(t.TempDir(), "teams.csv")
-	args := append(fast, url+"/pages/forms/", "-o", file, "--item", "css:tr.team", "--field", "name=css:.name")
-	for _, name := range []string{"year", "wins", "losses", "pct", "gf", "ga", "diff"} {
-		args = append(args, "--field", name+":number=css:."+name)
-	}
-	crawls(t, 0, append(args, "--field", "ot:number=css:.ot-losses", "--next", "css:a[aria-label=Next]")...)
-	rows := tableOf(t, file, site.Rows[len(site.Rows)-1])
-	sameRows(t, site.Rows, rows, "name", "year", "wins", "losses", "ot", "pct", "gf", "ga", "diff")
 }
 
 // A crawl that is killed again and again has each item once in every file.
@@ -203,4 +197,45 @@ func TestItemsOfACrawlThatIsKilled(t *testing.T) {
 	require.Less(t, runs, 20)
 	sameRows(t, site.Rows, tableOf(t, dir+"/out/quote.csv", site.Rows[0]), "text")
 	require.Len(t, tableOf(t, dir+"/out/person.csv", practiceRow{"name": ""}), 160)
+}
+
+var consoleBlock = regexp.MustCompile("(?s)```console\n(.*?)```")
+
+// The output in the documentation of items and logins is what the commands print, line by line and in that order.
+func TestPagesOfItemsAndLogins(t *testing.T) {
+	members := newMembers(1, 12, "ann", secretPassword)
+	for page, site := range map[string]struct {
+		address string
+		handler http.Handler
+	}{
+		"docs/how-to/items.md": {"http://127.0.0.1:8941", booksSite(1, 45)},
+		"docs/how-to/login.md": {"http://127.0.0.1:8942", members},
+	} {
+		t.Run(page, func(t *testing.T) {
+			dir, url := t.TempDir(), serve(t, site.handler)
+			text := strings.ReplaceAll(docpage.Read(t, page), site.address, url)
+			require.NoError(t, os.WriteFile(dir+"/login.yml", []byte("page: "+url+"/login\nuser: ann\npassword: ${SHOP_PASSWORD}\nsuccess: css:a[href='/logout']\n"), 0o644))
+			blocks := consoleBlock.FindAllStringSubmatch(text, -1)
+			require.NotEmpty(t, blocks)
+			for _, block := range blocks {
+				for _, step := range strings.Split(block[1], "$ ")[1:] {
+					line, shown, _ := strings.Cut(step, "\n")
+					fast := strings.Replace(line, "crawl ", "crawl --strategy off --no-robots --contact a@b.test --progress none ", 1)
+					fast = strings.Replace(fast, "crawl --strategy off --no-robots --contact a@b.test --progress none try ", "crawl try --strategy off --no-robots ", 1)
+					cmd := exec.CommandContext(t.Context(), "sh", "-c", fast)
+					cmd.Dir, cmd.Env = dir, append(os.Environ(), "SHOP_PASSWORD="+secretPassword)
+					var out bytes.Buffer
+					cmd.Stdout, cmd.Stderr = &out, &out
+					_ = cmd.Run() // the documentation shows failures too
+					rest := strings.Join(strings.Fields(out.String()), " ")
+					for want := range strings.Lines(shown) {
+						want = strings.Join(strings.Fields(want), " ")
+						_, after, found := strings.Cut(rest, want)
+						require.True(t, found, "%s\nhas not printed %q (in that order), but\n%s", line, want, out.String())
+						rest = after
+					}
+				}
+			}
+		})
+	}
 }

@@ -231,8 +231,7 @@ func (s *killSite) goOn(t *testing.T, k kept, run func(args []string) (code int,
 func (s *killSite) requireRecords(t *testing.T, k kept) {
 	t.Helper()
 	if k.format != "warc" {
-		text, err := os.ReadFile(k.records)
-		require.NoError(t, err)
+		text := readFile(t, k.records)
 		s.requireURLs(t, recordedURLs(t, k.format, text))
 	}
 	if k.archive != "" {
@@ -446,8 +445,7 @@ func TestDiskFaults(t *testing.T) {
 func archivedURLs(t *testing.T, dir string) (urls []string) {
 	t.Helper()
 	if filepath.Ext(dir) == ".gz" {
-		text, err := os.ReadFile(dir)
-		require.NoError(t, err)
+		text := readFile(t, dir)
 		return answersOf(t, text)
 	}
 	entries, err := os.ReadDir(dir)
@@ -458,14 +456,12 @@ func archivedURLs(t *testing.T, dir string) (urls []string) {
 			require.True(t, strings.HasSuffix(e.Name(), ".cdxj"), "%s was left", e.Name())
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		require.NoError(t, err)
+		text := readFile(t, filepath.Join(dir, e.Name()))
 		gz, err := gzip.NewReader(bytes.NewReader(text))
 		require.NoError(t, err)
 		_, err = io.Copy(io.Discard, gz)
 		require.NoError(t, err, e.Name())
-		index, err := os.ReadFile(filepath.Join(dir, base+".cdxj"))
-		require.NoError(t, err)
+		index := readFile(t, filepath.Join(dir, base+".cdxj"))
 		answers := answersOf(t, text)
 		require.Equal(t, len(answers), bytes.Count(index, []byte("\n")), "the index of %s", e.Name())
 		urls = append(urls, answers...)

@@ -1,22 +1,24 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"html"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // practiceRow is what there is to know of one thing on a site: a text, a float64 or a []string for each name.
 type practiceRow map[string]any
 
-// practiceSite is one of five small sites as people learn scraping on: quotes with pages, a bookshop with a catalogue
-// and a page for each book, an area behind a login, quotes that come as one scrolls, and a table of teams. Each knows
-// what is on it, so that a crawl can be compared with the truth. Their markup follows those of toscrape.com and
-// scrapethissite.com; their words are made up.
+// practiceSite is one of three small sites as people learn scraping on: quotes with pages, which also come as one scrolls,
+// a bookshop with a catalogue and a page for each book, and an area behind a login. Each knows what is on it, so that a
+// crawl can be compared with the truth. Their markup follows that of toscrape.com; their words are made up.
 type practiceSite struct {
 	http.Handler
 	Rows []practiceRow
@@ -29,8 +31,6 @@ var (
 	quoteTags     = strings.Fields("life love humor books truth be-yourself science")
 	bookGenres    = []string{"Travel", "Mystery", "Historical Fiction", "Sequential Art"}
 	bookRatings   = []string{"", "One", "Two", "Three", "Four", "Five"}
-	teamCities    = strings.Fields("Boston Calgary Chicago Detroit Hartford Montréal Quebec Toronto Winnipeg")
-	teamMascots   = strings.Fields("Bruins Flames Blackhawks Wings Whalers Canadiens Nordiques Leafs Jets")
 	escapeHTML    = html.EscapeString
 	practiceHead  = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"UTF-8\"><title>%s</title><link rel=\"stylesheet\" href=\"/static/main.css\"></head><body><div class=\"container\">\n"
 )
@@ -86,7 +86,7 @@ func writePage(w http.ResponseWriter, title, body string) {
 	_, _ = fmt.Fprintf(w, practiceHead+"%s"+practiceFoot, escapeHTML(title), body) // who does not read it is not told
 }
 
-// quoteHTML is the markup of one, as all three sites of quotes have it.
+// quoteHTML is the markup of one, as both sites of quotes have it.
 func quoteHTML(q practiceRow, member bool) string {
 	var b strings.Builder
 	author := q["author"].(string)
@@ -118,7 +118,8 @@ func pagerHTML(n, per, all int, path string) string {
 
 const topTagsHTML = `<div class="col-md-4 tags-box"><h2>Top Ten tags</h2><span class="tag-item"><a class="tag" href="/tag/love/">love</a></span><span class="tag-item"><a class="tag" href="/tag/life/">life</a></span></div>`
 
-// quotesSite is ten quotes to a page: /, /page/2/ and so on, with pages of authors and tags beside them.
+// quotesSite is ten quotes to a page: /, /page/2/ and so on, with links to authors and tags, which nobody is to follow. A
+// script asks for them as one scrolls: /api/quotes?page=N has ten as JSON.
 func quotesSite(seed uint64, n int) *practiceSite {
 	rows := quotesOf(seed, n)
 	list := func(w http.ResponseWriter, r *http.Request) {
@@ -133,18 +134,14 @@ func quotesSite(seed uint64, n int) *practiceSite {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", list)
 	mux.HandleFunc("GET /page/{n}/{$}", list)
-	mux.HandleFunc("GET /author/{name}", func(w http.ResponseWriter, r *http.Request) {
-		writePage(w, "Author", `<div class="author-details"><h3 class="author-title">`+escapeHTML(r.PathValue("name"))+`</h3></div>`)
-	})
-	mux.HandleFunc("GET /tag/{rest...}", func(w http.ResponseWriter, r *http.Request) { // which has some of the same quotes again
-		tag, _, _ := strings.Cut(r.PathValue("rest"), "/")
-		var b strings.Builder
-		for _, q := range rows {
-			if strings.Contains(strings.Join(q["tags"].([]string), " "), tag) {
-				b.WriteString(quoteHTML(q, false))
-			}
+	mux.HandleFunc("GET /api/quotes", func(w http.ResponseWriter, r *http.Request) {
+		at := pageNumber(r.URL.Query().Get("page"))
+		all := []map[string]any{}
+		for _, q := range partOf(rows, at, 10) {
+			all = append(all, map[string]any{"text": q["text"], "author": map[string]any{"name": q["author"]}, "tags": append([]string{}, q["tags"].([]string)...)})
 		}
-		writePage(w, "Quotes by tag", b.String())
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(map[string]any{"has_next": at*10 < len(rows), "page": at, "quotes": all, "tag": nil})
 	})
 	return &practiceSite{mux, rows}
 }
@@ -203,4 +200,123 @@ func booksSite(seed uint64, n int) *practiceSite {
 		})
 	}
 	return &practiceSite{mux, rows}
+}
+
+// practiceMembers is quotes behind a login, with a form whose hidden token counts once, sessions that end, and a way out on
+// each page.
+type practiceMembers struct {
+	practiceSite
+	User, Password string
+	// Lasts is how many pages a session is good for. Zero: any number.
+	Lasts int
+
+	mu       sync.Mutex
+	tokens   map[string]bool // of forms that were shown
+	sessions map[string]int  // the pages that they had
+	given    []string        // of these, all there ever were
+	logins   int
+	left     int
+}
+
+// newMembers makes one; who knows user and password sees /members/1 and so on.
+func newMembers(seed uint64, n int, user, password string) *practiceMembers {
+	rows := quotesOf(seed, n)
+	m := &practiceMembers{User: user, Password: password, tokens: map[string]bool{}, sessions: map[string]int{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /login", m.form)
+	mux.HandleFunc("POST /login", m.enter)
+	mux.HandleFunc("GET /logout", func(w http.ResponseWriter, r *http.Request) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if c, err := r.Cookie("session"); err == nil {
+			delete(m.sessions, c.Value)
+		}
+		m.left++
+		http.Redirect(w, r, "/login", http.StatusFound)
+	})
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		body := `<p><a href="/login">Login</a></p><a href="/members/1">Members</a>`
+		if m.inside(r) {
+			body = `<p><a href="/logout">Logout</a></p><a href="/members/1">Members</a>`
+		}
+		writePage(w, "Quotes to Scrape", body)
+	})
+	mux.HandleFunc("GET /members/{n}", func(w http.ResponseWriter, r *http.Request) {
+		if !m.inside(r) {
+			http.Redirect(w, r, "/login?next="+r.URL.Path, http.StatusFound)
+			return
+		}
+		if c, err := r.Cookie("session"); err == nil { // it lives on from page to page
+			http.SetCookie(w, &http.Cookie{Name: "session", Value: c.Value, Path: "/", HttpOnly: true, MaxAge: 3600})
+		}
+		at := pageNumber(r.PathValue("n"))
+		var b strings.Builder
+		b.WriteString(`<p><a href="/logout">Logout</a></p>`)
+		for _, q := range partOf(rows, at, 5) {
+			b.WriteString(quoteHTML(q, true))
+		}
+		writePage(w, "Members", b.String()+pagerHTML(at, 5, len(rows), "/members/%d"))
+	})
+	m.practiceSite = practiceSite{mux, rows}
+	return m
+}
+
+// Counts is how often somebody logged in, and left by the link.
+func (m *practiceMembers) Counts() (logins, left int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.logins, m.left
+}
+
+// Sessions are the secrets of all sessions and forms there were.
+func (m *practiceMembers) Sessions() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.given)
+}
+
+func (m *practiceMembers) form(w http.ResponseWriter, _ *http.Request) {
+	m.mu.Lock()
+	token := fmt.Sprintf("%x", rand.Uint64())
+	m.tokens[token] = true
+	m.given = append(m.given, token)
+	m.mu.Unlock()
+	http.SetCookie(w, &http.Cookie{Name: "csrf", Value: token, Path: "/", HttpOnly: true})
+	writePage(w, "Login", `<form action="/search" id="search"><input name="q"><input type="submit" name="go" value="Search"></form>
+<form action="/login" method="post" accept-charset="utf-8"><input type="hidden" name="csrf_token" value="`+token+`"/><label>Username</label><input type="text" class="form-control" id="username" name="username"/><label>Password</label><input type="password" id="password" name="password"/><input type="checkbox" name="remember" value="1" checked><input type="submit" name="login" value="Login"/><button type="submit" name="forgot" value="1" formaction="/forgot">Forgot</button></form>`)
+}
+
+func (m *practiceMembers) enter(w http.ResponseWriter, r *http.Request) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	token := r.PostFormValue("csrf_token")
+	c, err := r.Cookie("csrf")
+	known := m.tokens[token]
+	delete(m.tokens, token)
+	if !known || err != nil || c.Value != token || r.PostFormValue("username") != m.User || r.PostFormValue("password") != m.Password || r.PostFormValue("login") != "Login" || r.PostForm.Has("forgot") {
+		http.Redirect(w, r, "/login?failed=1", http.StatusFound)
+		return
+	}
+	m.logins++
+	session := fmt.Sprintf("%x%x", rand.Uint64(), rand.Uint64())
+	m.sessions[session] = 0
+	m.given = append(m.given, session)
+	http.SetCookie(w, &http.Cookie{Name: "session", Value: session, Path: "/", HttpOnly: true})
+	http.Redirect(w, r, "/", http.StatusFound)
+}
+
+func (m *practiceMembers) inside(r *http.Request) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, err := r.Cookie("session")
+	if err != nil {
+		return false
+	}
+	had, known := m.sessions[c.Value]
+	if !known || m.Lasts > 0 && had >= m.Lasts {
+		delete(m.sessions, c.Value)
+		return false
+	}
+	m.sessions[c.Value]++
+	return true
 }

@@ -184,7 +184,7 @@ func cmdScrub(ts *testscript.TestScript, args []string) {
 	for _, s := range scrubs {
 		text = s.what.ReplaceAllString(text, s.to)
 	}
-	if sorted { // records come in the order of the answers
+	if sorted {
 		lines := strings.SplitAfter(text, "\n")
 		slices.Sort(lines)
 		text = strings.Join(lines, "")

@@ -152,8 +152,7 @@ func endsThoughBusy(t *testing.T, way, what string) {
 	if what != "sink" {
 		c = begin(t, rest)
 		require.Zero(t, c.wait(t), "%s", c.err.String())
-		text, err := os.ReadFile(records)
-		require.NoError(t, err)
+		text := readFile(t, records)
 		require.Equal(t, site.all(), sorted(recordedURLs(t, "jsonl", text)))
 		return
 	}
@@ -251,8 +250,7 @@ func TestFleetProcessEndsThoughBusy(t *testing.T) {
 			require.Zero(t, c.wait(t), "%s", c.err.String())
 			var urls []string
 			for _, worker := range []string{"one", "two"} {
-				text, err := os.ReadFile(filepath.Join(dir, "records-"+worker+".jsonl"))
-				require.NoError(t, err)
+				text := readFile(t, filepath.Join(dir, "records-"+worker+".jsonl"))
 				text = text[:bytes.LastIndexByte(text, '\n')+1]
 				urls = append(urls, recordedURLs(t, "jsonl", text)...)
 			}
@@ -296,7 +294,6 @@ func TestEndsThoughTheStateIsNotOpen(t *testing.T) {
 	}
 	c = begin(t, []string{"resume", state, "--max-pages", "0"})
 	require.Zero(t, c.wait(t), "%s", c.err.String())
-	text, err := os.ReadFile(records)
-	require.NoError(t, err)
+	text := readFile(t, records)
 	require.Equal(t, site.all(), sorted(recordedURLs(t, "jsonl", text)))
 }

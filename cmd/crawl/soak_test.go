@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"net"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -64,11 +64,11 @@ func look(t *testing.T, pid int, metrics string) (s sampled, listens bool) {
 		require.NoError(t, err)
 		return n
 	}
-	var text strings.Builder
-	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
-		text.WriteString(lines.Text() + "\n")
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return s, false
 	}
-	return sampled{number(`VmRSS:\s+(\d+) kB`, string(status)) / 1024, number(`(?m)^go_goroutines (\d+)`, text.String()), float64(len(files))}, true
+	return sampled{number(`VmRSS:\s+(\d+) kB`, string(status)) / 1024, number(`(?m)^go_goroutines (\d+)`, string(text)), float64(len(files))}, true
 }
 
 // mean of some samples.
@@ -107,12 +107,10 @@ func TestSoak(t *testing.T) {
 	}
 	require.Len(t, seeds, 100)
 
-	port, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, port.Close())
+	address := "127.0.0.1:" + freePort(t)
 	var log strings.Builder
 	crawl := exec.Command("crawl", append([]string{
-		"-q", "--max-rate", "1", "--max-time", soak.String(), "--state", path("state"), "--listen", port.Addr().String(),
+		"-q", "--max-rate", "1", "--max-time", soak.String(), "--state", path("state"), "--listen", address,
 		"-o", path("out.jsonl"),
 	}, seeds...)...)
 	crawl.Stderr = &log
@@ -128,7 +126,7 @@ func TestSoak(t *testing.T) {
 		case <-ended:
 			running = false
 		case <-every.C:
-			if s, listens := look(t, crawl.Process.Pid, "http://"+port.Addr().String()+"/metrics"); listens {
+			if s, listens := look(t, crawl.Process.Pid, "http://"+address+"/metrics"); listens {
 				samples = append(samples, s)
 			}
 		}
@@ -138,20 +136,12 @@ func TestSoak(t *testing.T) {
 	require.NoError(t, site.Wait())
 
 	var report testsite.Report
-	text, err := os.ReadFile(path("report.json"))
-	require.NoError(t, err)
+	text := readFile(t, path("report.json"))
 	require.NoError(t, json.Unmarshal(text, &report))
-	text, err = os.ReadFile(path("out.jsonl"))
-	require.NoError(t, err)
+	text = readFile(t, path("out.jsonl"))
 	count := map[string]int64{}
 	seen := map[string]bool{}
-	for line := range strings.Lines(string(text)) {
-		var r struct {
-			URL    string
-			Status int
-			Error  string
-		}
-		require.NoError(t, json.Unmarshal([]byte(line), &r))
+	for _, r := range recordsIn(t, "jsonl", text) {
 		require.False(t, seen[r.URL], "%s has two records", r.URL)
 		seen[r.URL] = true
 		if r.Status == http.StatusOK {

@@ -98,8 +98,7 @@ func TestKeptStates(t *testing.T) {
 
 			require.Contains(t, run(t, dir, "resume", "crawl", "--max-pages", "0"), "done: 3 pages")
 			require.Equal(t, 3, site.pages(), "what was done is not asked again")
-			records, err := os.ReadFile(filepath.Join(dir, "crawl", "records.jsonl"))
-			require.NoError(t, err)
+			records := readFile(t, filepath.Join(dir, "crawl", "records.jsonl"))
 			require.Len(t, recordedURLs(t, "jsonl", records), 6)
 			require.Contains(t, run(t, dir, "again", "crawl"), "6 pages")
 			require.Contains(t, run(t, dir, "mirror", "-o", "mirror"), "1 changed, 5 unchanged")

@@ -367,8 +367,7 @@ func TestFiguresAreTheSameEverywhere(t *testing.T) {
 	<-proc.done
 	require.Equal(t, cli.CodeInterrupted, cmd.ProcessState.ExitCode(), said.String())
 
-	last, err := os.ReadFile(stats)
-	require.NoError(t, err)
+	last := readFile(t, stats)
 	final, err := view.LastSnapshot(bytes.NewReader(last))
 	require.NoError(t, err)
 	says := func(args ...string) string {
