@@ -191,13 +191,3 @@ func FuzzDetect(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkDetect is a page in windows-1251, on which every model is asked.
-func BenchmarkDetect(b *testing.B) {
-	page := []byte(strings.Repeat("<p class=x>"+string(encode(b, "windows-1251", sample(b, "ru"))), 20))
-	b.SetBytes(int64(len(page)))
-	b.ReportAllocs()
-	for b.Loop() {
-		Detect(page)
-	}
-}

@@ -1,7 +1,6 @@
 package dom
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 	"testing"
@@ -137,25 +136,6 @@ func FuzzParse(f *testing.F) {
 		require.LessOrEqual(t, count(root, isElement), minNodes+len(page)+overshoot)
 		require.LessOrEqual(t, depth(root), 600)
 		require.LessOrEqual(t, len(TextWithin(root, 50, nil)), 50)
-	})
-}
-
-// BenchmarkParse is what the feed adds to the parser on a page of the usual kind.
-func BenchmarkParse(b *testing.B) {
-	page := []byte(plain(256 << 10))
-	b.Run("parser", func(b *testing.B) {
-		b.SetBytes(int64(len(page)))
-		for b.Loop() {
-			if _, err := html.ParseWithOptions(bytes.NewReader(page), html.ParseOptionEnableScripting(false)); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("feed", func(b *testing.B) {
-		b.SetBytes(int64(len(page)))
-		for b.Loop() {
-			ParseWithin(page, MaxElements, counting(len(page)))
-		}
 	})
 }
 

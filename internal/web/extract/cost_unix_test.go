@@ -3,9 +3,19 @@
 package extract
 
 import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	nethtml "golang.org/x/net/html"
+
+	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
 // BenchmarkCost has our engine and the bare loop take turns on the same pages, a few milliseconds each, and reports
@@ -15,7 +25,14 @@ func BenchmarkCost(b *testing.B) {
 	const turn = 64
 	pages := benchPages(b)
 	ours, bare := time.Duration(0), time.Duration(0)
-	read := reader(b, new(Extractor), Options{})
+	var e Extractor
+	var r Result
+	read := func(p *benchPage) int {
+		if err := e.Page(p.base, "text/html", "", p.body, Options{}, &r); err != nil {
+			b.Fatal(err)
+		}
+		return len(r.Links)
+	}
 	n := 0
 	for at := 0; b.Loop(); at = (at + turn) % len(pages) {
 		block := pages[at:min(at+turn, len(pages))]
@@ -45,4 +62,58 @@ func cpuTime(b *testing.B) time.Duration {
 		b.Fatal(err)
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+type benchPage struct {
+	base canonical.URL
+	body []byte
+}
+
+// benchPages are the pages of an installed documentation in the order of their paths, so that neighbours link to each
+// other as in a crawl, or made-up ones with fewer and longer paragraphs if there is none.
+func benchPages(b *testing.B) (pages []benchPage) {
+	b.Helper()
+	const dir = "/usr/share/doc/libboost-doc/doc/"
+	_ = filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(name) != ".html" {
+			return err
+		}
+		body, err := os.ReadFile(name)
+		if err == nil {
+			pages = append(pages, benchPage{mustParse(b, "https://docs.example.org/"+strings.TrimPrefix(name, dir)), body})
+		}
+		return err
+	})
+	for i := 0; len(pages) < 50; i++ {
+		pages = append(pages, benchPage{mustParse(b, fmt.Sprintf("https://docs.example.org/p%d/%d.html", i%7, i)), madeUpPage(i)})
+	}
+	return pages
+}
+
+func madeUpPage(n int) []byte {
+	var p bytes.Buffer
+	fmt.Fprintf(&p, "<!DOCTYPE html><html lang=en><head><meta charset=utf-8><title>Page %d</title></head><body>\n", n)
+	for i := range 160 {
+		fmt.Fprintf(&p, `<div class="section" id="s%d"><p>%s<a class="reference internal" href="../p%d/%d.html#s%d" title="x"><code class="xref"><span class="pre">f%d()</span></code></a></p></div>`+"\n",
+			i, strings.Repeat("some words of text ", 16), n%7, i, i, i)
+	}
+	return p.Bytes()
+}
+
+// tokenize is the bare loop that most programs have: every token, each link's href.
+func tokenize(p *benchPage) (links int) {
+	z := nethtml.NewTokenizer(bytes.NewReader(p.body))
+	for tt := z.Next(); tt != nethtml.ErrorToken; tt = z.Next() {
+		if tt != nethtml.StartTagToken {
+			continue
+		}
+		name, more := z.TagName()
+		for string(name) == "a" && more {
+			var key []byte
+			if key, _, more = z.TagAttr(); string(key) == "href" {
+				links++
+			}
+		}
+	}
+	return links
 }

@@ -126,14 +126,12 @@ func FuzzCSS(f *testing.F) {
 // A style sheet is read for what it loads, against its own URL.
 func TestStyleSheet(t *testing.T) {
 	const sheet = "@import 'a.css'; b{c:url(../d.png)} e{f:url(#g) url('') url(data:x)}"
-	var e Extractor
-	var r Result
-	require.NoError(t, e.Page(mustParse(t, docURL), "text/css", "", []byte(sheet), Options{Resources: true}, &r))
-	require.Equal(t, "\nR https://example.com/dir/a.css\nR https://example.com/d.png", listing(&r))
+	r := readAs(t, "text/css", "", sheet, Options{Resources: true})
+	require.Equal(t, "\nR https://example.com/dir/a.css\nR https://example.com/d.png", listing(r))
 	require.True(t, r.HTML)
 
-	require.NoError(t, e.Page(mustParse(t, docURL), "text/css", "latin1", []byte("a{b:url(?\xfc)}"), Options{Resources: true}, &r))
-	require.Equal(t, "\nR https://example.com/dir/page.html?%C3%BC", listing(&r), "queries are UTF-8 there")
+	r = readAs(t, "text/css", "latin1", "a{b:url(?\xfc)}", Options{Resources: true})
+	require.Equal(t, "\nR https://example.com/dir/page.html?%C3%BC", listing(r), "queries are UTF-8 there")
 }
 
 // pairs are the lines of a file of cases: what is read, and what comes of it.

@@ -42,9 +42,7 @@ func TestLabels(t *testing.T) {
 		for label := range strings.FieldsSeq(list) {
 			for _, spelling := range []string{label, strings.ToUpper(label), "\t" + label + " "} {
 				labels++
-				var e Extractor
-				var r Result
-				require.NoError(t, e.Page(mustParse(t, docURL), "text/html", spelling, []byte("<p>x"), Options{}, &r))
+				r := readAs(t, "text/html", spelling, "<p>x", Options{})
 				if r.Charset == name {
 					right++
 				} else {

@@ -108,9 +108,7 @@ func TestMediaTypes(t *testing.T) {
 		{"", "", false, ""},
 	}
 	for _, tt := range tests {
-		var e Extractor
-		var r Result
-		require.NoError(t, e.Page(mustParse(t, docURL), tt.mediaType, "", []byte(tt.body), Options{Text: true}, &r))
+		r := readAs(t, tt.mediaType, "", tt.body, Options{Text: true})
 		require.Equal(t, tt.html, r.HTML, "%q %q", tt.mediaType, tt.body)
 		require.Equal(t, tt.text, r.Text, "%q %q", tt.mediaType, tt.body)
 		require.Equal(t, strings.Contains(tt.body, "href") && tt.html, len(r.Links) > 0)
@@ -119,10 +117,8 @@ func TestMediaTypes(t *testing.T) {
 
 func TestXHTML(t *testing.T) {
 	const page = `<html xmlns="http://www.w3.org/1999/xhtml"><head><title/><script src="s.js"/></head><body><template/><a href="x"/><![CDATA[<a href="y">]]><iframe src="z"/><a href="w"/></body></html>`
-	var e Extractor
-	var r Result
-	require.NoError(t, e.Page(mustParse(t, docURL), "application/xhtml+xml", "", []byte(page), Options{}, &r))
-	require.Equal(t, "\nhttps://example.com/dir/x\nhttps://example.com/dir/z\nhttps://example.com/dir/w", listing(&r))
+	r := readAs(t, "application/xhtml+xml", "", page, Options{})
+	require.Equal(t, "\nhttps://example.com/dir/x\nhttps://example.com/dir/z\nhttps://example.com/dir/w", listing(r))
 }
 
 func TestCharsets(t *testing.T) {
@@ -147,9 +143,7 @@ func TestCharsets(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var e Extractor
-			var r Result
-			require.NoError(t, e.Page(mustParse(t, docURL), "text/html", tt.declared, []byte(tt.body), Options{}, &r))
+			r := readAs(t, "text/html", tt.declared, tt.body, Options{})
 			require.Equal(t, tt.charset, r.Charset)
 			require.Equal(t, tt.title, r.Title)
 			require.Len(t, r.Links, 1)
@@ -223,9 +217,20 @@ func TestNoFollow(t *testing.T) {
 
 func read(tb testing.TB, page string, opts Options) *Result {
 	tb.Helper()
+	return readAs(tb, "text/html", "", page, opts)
+}
+
+// readAs reads a page of which the header says so much.
+func readAs(tb testing.TB, mediaType, charset, page string, opts Options) *Result {
+	tb.Helper()
+	return readDocument(tb, &Document{URL: mustParse(tb, docURL), MediaType: mediaType, Charset: charset, Body: []byte(page)}, opts)
+}
+
+func readDocument(tb testing.TB, d *Document, opts Options) *Result {
+	tb.Helper()
 	var e Extractor
 	var r Result
-	require.NoError(tb, e.Page(mustParse(tb, docURL), "text/html", "", []byte(page), opts, &r))
+	require.NoError(tb, e.Document(d, opts, &r))
 	return &r
 }
 
@@ -293,10 +298,8 @@ func TestNamedBesideLinks(t *testing.T) {
 	for i := range 2 * maxNamed {
 		fmt.Fprintf(&body, `<script>fetch("/api/%d")</script>`, i)
 	}
-	var e Extractor
-	var r Result
 	d := &Document{URL: mustParse(t, docURL), MediaType: "text/html", Body: []byte(body.String()), Header: http.Header{"Content-Security-Policy": {"report-uri . /csp"}}}
-	require.NoError(t, e.Document(d, Options{Resources: true, Forms: true, Named: true}, &r))
+	r := readDocument(t, d, Options{Resources: true, Forms: true, Named: true})
 	named := 0
 	for _, l := range r.Links {
 		if strings.HasPrefix(l.URL.Path(), "/api/") {

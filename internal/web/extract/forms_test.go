@@ -13,11 +13,9 @@ import (
 
 // Forms are sent in the encoding of their page.
 func TestFormCharset(t *testing.T) {
-	var e Extractor
-	var r Result
 	const page = "<form action='/s'><input name=q value='\xfc&#1234;'></form>"
-	require.NoError(t, e.Page(mustParse(t, docURL), "text/html", "latin1", []byte(page), Options{Forms: true}, &r))
-	require.Equal(t, "\nhttps://example.com/s?q=%FC%26%231234%3B", listing(&r))
+	r := readAs(t, "text/html", "latin1", page, Options{Forms: true})
+	require.Equal(t, "\nhttps://example.com/s?q=%FC%26%231234%3B", listing(r))
 }
 
 // The query of a link is in the encoding of its page, also where the page is in ASCII and only a character reference
@@ -32,9 +30,7 @@ func TestQueryCharset(t *testing.T) {
 		"<a href='/?q=&uuml;'>x</a>":                                                                    "/?q=%C3%BC",
 		"<style>" + strings.Repeat("x", 2000) + "</style><meta charset=koi8-r><a href='/?q=\xcf'>x</a>": "/?q=%CF",
 	} {
-		var e Extractor
-		var r Result
-		require.NoError(t, e.Page(mustParse(t, docURL), "text/html", "", []byte(page), Options{Forms: true}, &r))
+		r := readAs(t, "text/html", "", page, Options{Forms: true})
 		require.Len(t, r.Links, 1)
 		require.Equal(t, "https://example.com"+want, r.Links[0].URL.String(), page)
 	}

@@ -119,20 +119,13 @@ func TestWhatIsReadIsCharged(t *testing.T) {
 		"long base":  {"<base href=/" + strings.Repeat("x", 1900) + "/>" + list(func(i int) string { return fmt.Sprintf("<a href=%d>", i) }), n * 1900 / effort.Bytes},
 		"long links": {list(func(i int) string { return fmt.Sprintf("<a href=/%s%d>", strings.Repeat("x", 900), i) }), 2 * n * 900 / effort.Bytes},
 	} {
-		var e Extractor
-		var r Result
 		opts := Options{Resources: true, Budget: effort.New(t.Context(), math.MaxInt64, nil, time.Time{})}
-		if err := e.Page(mustParse(t, docURL), "text/html", "", []byte(tc.page), opts, &r); err != nil {
-			t.Fatal(err)
-		}
+		read(t, tc.page, opts)
 		if used := opts.Budget.Used(); used < tc.least {
 			t.Errorf("%s: %d steps, want at least %d", name, used, tc.least)
 		}
 		opts.Budget = effort.New(t.Context(), 100, nil, time.Time{})
-		if err := e.Page(mustParse(t, docURL), "text/html", "", []byte(tc.page), opts, &r); err != nil {
-			t.Fatal(err)
-		}
-		if len(r.Links) > 120 {
+		if r := read(t, tc.page, opts); len(r.Links) > 120 {
 			t.Errorf("%s: %d links of 100 steps", name, len(r.Links))
 		}
 	}
@@ -144,12 +137,8 @@ func TestTheBudgetEndsThePage(t *testing.T) {
 	for i := range 5000 {
 		fmt.Fprintf(&page, "<a href=/%d>x</a>", i)
 	}
-	var e Extractor
-	var r Result
 	opts := Options{Budget: effort.New(t.Context(), 2000, nil, time.Time{})}
-	if err := e.Page(mustParse(t, docURL), "text/html", "", []byte(page.String()), opts, &r); err != nil {
-		t.Fatal(err)
-	}
+	r := read(t, page.String(), opts)
 	if !opts.Budget.Spent() || len(r.Links) < 100 || len(r.Links) > 2000 {
 		t.Fatalf("%d links", len(r.Links))
 	}

@@ -83,21 +83,15 @@ func TestHeaderLinks(t *testing.T) {
 			https://example.com/c
 			https://example.com/dir/r`},
 	} {
-		var e Extractor
-		var r Result
-		d := &Document{URL: mustParse(t, docURL), MediaType: tt.mediaType, Header: header, Body: []byte("<base href=/b/><a href=x>")}
-		require.NoError(t, e.Document(d, tt.opts, &r))
-		require.Equal(t, strings.ReplaceAll(tt.want, "\t", ""), listing(&r))
+		r := readDocument(t, &Document{URL: mustParse(t, docURL), MediaType: tt.mediaType, Header: header, Body: []byte("<base href=/b/><a href=x>")}, tt.opts)
+		require.Equal(t, strings.ReplaceAll(tt.want, "\t", ""), listing(r))
 		require.Equal(t, "https://example.com/c", r.Meta.Canonical)
 		require.Equal(t, "https://example.com/dir/next", r.Next)
 		require.Equal(t, []record.Alternate{{Href: "https://example.com/dir/feed", HrefLang: "de", Type: "application/rss+xml"}}, r.Alternates)
 	}
 
 	many := http.Header{"Link": {strings.Repeat("<x>; rel=next, ", maxHeaderLinks) + "<y>; rel=next"}}
-	var e Extractor
-	var r Result
-	require.NoError(t, e.Document(&Document{URL: mustParse(t, docURL), Header: many}, Options{}, &r))
-	require.Len(t, r.Links, 1)
+	require.Len(t, readDocument(t, &Document{URL: mustParse(t, docURL), Header: many}, Options{}).Links, 1)
 }
 
 func TestDirectives(t *testing.T) {
@@ -146,9 +140,7 @@ func TestDirectives(t *testing.T) {
 			require.True(t, at.Equal(r.UnavailableAfter), "%s: %v", tt.name, r.UnavailableAfter)
 		}
 	}
-	var r Result
-	require.NoError(t, e.Page(mustParse(t, docURL), "text/html", "", []byte("<meta name=treadlight content=noindex>"), Options{}, &r))
-	require.Empty(t, r.Directives, "nobody has said what we are called")
+	require.Empty(t, read(t, "<meta name=treadlight content=noindex>", Options{}).Directives, "nobody has said what we are called")
 }
 
 // A page full of directives is read up to a bound, wherever they stand.

@@ -46,16 +46,13 @@ func TestLinks(t *testing.T) {
 
 // What a page says of others that it belongs with, wherever it says so.
 func TestRelations(t *testing.T) {
-	var e Extractor
-	var r Result
-	d := &Document{
+	r := readDocument(t, &Document{
 		URL: mustParse(t, docURL), MediaType: "text/html",
 		Header: http.Header{"Link": {`<h>; rel=alternate; hreflang=fr, <other>; rel=next; anchor="/elsewhere"`}},
 		Body: []byte(`<base href=/b/><link rel=next href="n#x"><link rel=next href=second><link rel="previous" href=p><link rel=canonical href=c>
 			<link rel=alternate hreflang=de href="de?ü"><link rel=alternate type="Application/RSS+XML" href=feed><link rel="alternate stylesheet" href=no.css>
 			<link rel=alternate href="mailto:no"><link rel=alternate hreflang=x-default href="">`),
-	}
-	require.NoError(t, e.Document(d, Options{}, &r))
+	}, Options{})
 	require.Equal(t, "https://example.com/b/n", r.Next)
 	require.Equal(t, "https://example.com/b/p", r.Prev)
 	require.Equal(t, "https://example.com/b/c", r.Meta.Canonical)
@@ -113,10 +110,8 @@ func TestXML(t *testing.T) {
 		"a feed":  {"application/atom+xml", `<feed><link rel="alternate" href="no"/></feed>`, ""},
 		"nothing": {"text/xml", `<!-- <a href="no"/> --> text`, ""},
 	} {
-		var e Extractor
-		var r Result
-		require.NoError(t, e.Page(mustParse(t, docURL), tt.mediaType, "", []byte(tt.body), Options{Resources: true}, &r), name)
-		require.Equal(t, strings.ReplaceAll(tt.want, "\t", ""), listing(&r), name)
+		r := readAs(t, tt.mediaType, "", tt.body, Options{Resources: true})
+		require.Equal(t, strings.ReplaceAll(tt.want, "\t", ""), listing(r), name)
 		require.Equal(t, tt.want != "", r.HTML, name)
 	}
 }
@@ -138,15 +133,10 @@ func TestWebManifest(t *testing.T) {
 			https://example.com/short
 			R https://example.com/dir/j.png`},
 	} {
-		var e Extractor
-		var r Result
-		require.NoError(t, e.Page(mustParse(t, docURL), "application/manifest+json", "", []byte(body), tt.opts, &r))
-		require.Equal(t, strings.ReplaceAll(tt.want, "\t", ""), listing(&r))
+		r := readAs(t, "application/manifest+json", "", body, tt.opts)
+		require.Equal(t, strings.ReplaceAll(tt.want, "\t", ""), listing(r))
 	}
-	var e Extractor
-	var r Result
-	require.NoError(t, e.Page(mustParse(t, docURL), "application/manifest+json", "", []byte(`{"start_url":`), Options{}, &r))
-	require.Empty(t, r.Links)
+	require.Empty(t, readAs(t, "application/manifest+json", "", `{"start_url":`, Options{}).Links)
 }
 
 // The language is that of the nearest who says it.
@@ -158,10 +148,7 @@ func TestLang(t *testing.T) {
 		"en": {"en", `<meta http-equiv=content-language content="fr, de"><html>`},
 		"":   {"en, de", `<html>`},
 	} {
-		var e Extractor
-		var r Result
 		d := &Document{URL: mustParse(t, docURL), MediaType: "text/html", Header: http.Header{"Content-Language": {tt.header}}, Body: []byte(tt.page)}
-		require.NoError(t, e.Document(d, Options{}, &r))
-		require.Equal(t, want, r.Lang)
+		require.Equal(t, want, readDocument(t, d, Options{}).Lang)
 	}
 }

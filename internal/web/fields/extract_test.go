@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -185,35 +184,6 @@ func FuzzPage(f *testing.F) {
 				require.NotEmpty(t, v)
 				require.LessOrEqual(t, len(v), MaxValue)
 			}
-		}
-	})
-}
-
-// BenchmarkPage is what ten rules cost on a real page, and of that the tree.
-func BenchmarkPage(b *testing.B) {
-	pages, _ := filepath.Glob("/usr/share/doc/python3*/html/library/argparse.html")
-	if len(pages) == 0 {
-		b.Skip("python3-doc is not installed")
-	}
-	body, err := os.ReadFile(pages[0])
-	require.NoError(b, err)
-	rules := []Rule{{Name: "x", XPath: "//h1"}, {Name: "y", XPath: "//meta[@name='viewport']/@content"}}
-	for i := range 8 {
-		rules = append(rules, Rule{Name: fmt.Sprintf("c%d", i), CSS: fmt.Sprintf("section h%d, .c%d a[href]", i, i), All: true})
-	}
-	set, err := New(rules)
-	require.NoError(b, err)
-	e, here := set.Extractor(), url(b, "http://h.test/")
-	b.Run("tree", func(b *testing.B) {
-		b.SetBytes(int64(len(body)))
-		for b.Loop() {
-			dom.Parse(body)
-		}
-	})
-	b.Run("tree and rules", func(b *testing.B) {
-		b.SetBytes(int64(len(body)))
-		for b.Loop() {
-			_, _ = e.Page(here, here, dom.Parse(body))
 		}
 	})
 }

@@ -142,16 +142,3 @@ func TestIndexClusters(t *testing.T) {
 		require.Equal(t, Cluster{URL: fmt.Sprint("u", pages-1-i), Exact: int64(pages - 1 - i)}, c)
 	}
 }
-
-// BenchmarkIndex is what a page costs in an index that is full.
-func BenchmarkIndex(b *testing.B) {
-	x := NewIndex(3)
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
-	for i := range 1_000_000 {
-		x.Add("http://www.example.com/a/page/of/usual/length.html", uint64(i)<<16|uint64(r.IntN(1<<16)), r.Uint64())
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		x.Add("http://www.example.com/a/page/of/usual/length.html", r.Uint64(), r.Uint64())
-	}
-}

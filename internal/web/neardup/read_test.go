@@ -227,20 +227,3 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkRead(b *testing.B) {
-	l := language{rand.New(rand.NewPCG(3, 4))} //nolint:gosec // the same each time
-	page := []byte(l.template(l.text(200), l.text(2000)))
-	for _, fingerprint := range []bool{false, true} {
-		b.Run(fmt.Sprint("fingerprint=", fingerprint), func(b *testing.B) {
-			var r Reader
-			b.SetBytes(int64(len(page)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if text := r.Read(page, nil); fingerprint {
-					text.SimHash()
-				}
-			}
-		})
-	}
-}

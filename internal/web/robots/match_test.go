@@ -114,18 +114,3 @@ func FuzzMatch(f *testing.F) {
 		}
 	})
 }
-
-func BenchmarkCheck(b *testing.B) {
-	var file strings.Builder
-	file.WriteString("User-agent: *\n")
-	for i := range 100 {
-		file.WriteString("Disallow: /section" + strings.Repeat("x", i%17) + "/*/private" + strings.Repeat("y", i%5) + "$\n")
-	}
-	r := rulesOf(file.String())
-	b.ReportAllocs()
-	for b.Loop() {
-		if !r.Check("/section/articles/2026/some-long-title-of-an-article?page=2").Allowed {
-			b.Fatal("refused")
-		}
-	}
-}

@@ -259,15 +259,3 @@ func FuzzParse(f *testing.F) {
 		require.Error(t, err)
 	})
 }
-
-func BenchmarkFind(b *testing.B) {
-	var table route.Table[int]
-	for i := range 20 {
-		add(b, &table, parse(b, fmt.Sprintf("/section-%d/{name}/index.html", i)), i)
-	}
-	u := at(b, "https://books.example/section-19/a-book/index.html")
-	b.ReportAllocs()
-	for b.Loop() {
-		table.Find(u)
-	}
-}

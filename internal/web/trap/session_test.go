@@ -77,7 +77,7 @@ func TestRandomButNoSession(t *testing.T) {
 		"short":  func(int) string { return "Nothing to be seen" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			j := newJudge(t, Config{})
+			j := New(Config{})
 			for i := range 300 {
 				see(t, j, fmt.Sprintf("/watch?id=%x", draw(fmt.Sprint(i)).Uint64()|1<<63), "Video", page(i))
 			}
@@ -93,12 +93,12 @@ func TestRandomButNoSession(t *testing.T) {
 
 // However many patterns, trials, parts and ids there are, there is room.
 func TestBounds(t *testing.T) {
-	j := newJudge(t, Config{})
+	j := New(Config{})
 	for i := range maxPatterns {
 		j.RecordVisit(parse(t, fmt.Sprintf("http://h%d.test/x/%s/", i/4, []string{"a", "b", "c", "d"}[i%4])), "")
 	}
 	require.Equal(t, maxPatterns, j.patterns.Len())
-	j = newJudge(t, Config{})
+	j = New(Config{})
 	for i := range 2 * maxTrials {
 		for n := range 20 {
 			see(t, j, fmt.Sprintf("http://h%d.test/x/%d", i, n), "Title", "all pages of this site say the very same thing")
@@ -115,7 +115,7 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	require.Equal(t, trying, j.trying.Load())
-	s := newJudge(t, Config{}).sessions
+	s := New(Config{}).sessions
 	for i := range 3 * maxParts {
 		s.open(parse(t, fmt.Sprintf("/x?name%d=0a1b2c3d4e5f6071", i)))
 	}
@@ -124,7 +124,7 @@ func TestBounds(t *testing.T) {
 
 // A pattern that was left stays so when its trial's room is needed, without probes.
 func TestLeftWithoutRoom(t *testing.T) {
-	j := newJudge(t, Config{})
+	j := New(Config{})
 	stale(t, j, "http://a.test/n/%d", 0, 16+16+24, "all pages of this site say the very same thing")
 	require.Equal(t, int32(1), j.skipped.Load())
 	for i := range maxTrials + 1 {

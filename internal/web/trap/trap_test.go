@@ -12,11 +12,6 @@ import (
 	"github.com/treadlight/crawl/internal/web/neardup"
 )
 
-func newJudge(t testing.TB, cfg Config) *Detector {
-	t.Helper()
-	return New(cfg)
-}
-
 func parse(t testing.TB, s string) canonical.URL {
 	t.Helper()
 	if strings.HasPrefix(s, "/") {
@@ -29,7 +24,7 @@ func parse(t testing.TB, s string) canonical.URL {
 
 // What a URL tells by itself.
 func TestLone(t *testing.T) {
-	j := newJudge(t, Config{})
+	j := New(Config{})
 	for path, want := range map[string]Decision{
 		"/":                                    Follow,
 		"/a/b/a/b/a/b":                         Follow, // three times may be
@@ -66,38 +61,25 @@ func deep(n int) string {
 }
 
 func TestDate(t *testing.T) {
-	for u, want := range map[string]int{
-		"/2031/04":              2031,
-		"/2031/4/":              2031,
-		"/x/2031-04-01.html":    2031,
-		"/20310401/":            2031,
-		"/cal?d=2031-04":        2031,
-		"/cal?a=b&year=2031":    2031,
-		"/cal?y=2031&m=4":       2031,
-		"/cal?d=20310401":       2031,
-		"/1066":                 0, // may be the name of a page
-		"/2031":                 0,
-		"/2031/13":              0,
-		"/2031/005":             0,
-		"/2031-x":               0,
-		"/20311401/":            0,
-		"/item/123456789":       0,
-		"/12031/04":             0,
-		"/cal?id=2031":          0,
-		"/cal?month=4":          0,
-		"/0031/04":              0,
-		"/":                     0,
-		"/a/1999/12/31/2040-01": 1999,
+	for want, urls := range map[int][]string{
+		2031: {"/2031/04", "/2031/4/", "/x/2031-04-01.html", "/20310401/", "/cal?d=2031-04", "/cal?a=b&year=2031", "/cal?y=2031&m=4", "/cal?d=20310401"},
+		1999: {"/a/1999/12/31/2040-01"},
+		0: {
+			"/1066", // may be the name of a page
+			"/2031", "/2031/13", "/2031/005", "/2031-x", "/20311401/", "/item/123456789", "/12031/04", "/cal?id=2031", "/cal?month=4", "/0031/04", "/",
+		},
 	} {
-		year, ok := date(u)
-		require.Equal(t, want, year, u)
-		require.Equal(t, want != 0, ok, u)
+		for _, u := range urls {
+			year, ok := date(u)
+			require.Equal(t, want, year, u)
+			require.Equal(t, want != 0, ok, u)
+		}
 	}
 }
 
 // URLs that have a pattern in common, and such as have not.
 func TestShapes(t *testing.T) {
-	j := newJudge(t, Config{})
+	j := New(Config{})
 	for _, tc := range []struct {
 		a, b string
 		same [levels]bool
@@ -126,7 +108,7 @@ func TestShapes(t *testing.T) {
 			seen[key] = true
 		}
 	}
-	require.NotEqual(t, j.of(parse(t, "/")).keys, newJudge(t, Config{Key: 1}).of(parse(t, "/")).keys)
+	require.NotEqual(t, j.of(parse(t, "/")).keys, New(Config{Key: 1}).of(parse(t, "/")).keys)
 	u := parse(t, "/a/b-1/c/2026/04/x.html?p=1&q=2026-01-02&r=4")
 	require.Zero(t, testing.AllocsPerRun(100, func() { j.CheckLink(u, thisYear) }))
 }
@@ -152,7 +134,7 @@ func see(t testing.TB, j *Detector, path, title, text string) {
 // A pattern that was left lets one URL pass after 64, 128 and so on were refused, whether they are new or were
 // accepted before; and it is open again when such a page is fresh.
 func TestProbes(t *testing.T) {
-	j := newJudge(t, Config{})
+	j := New(Config{})
 	const patterns = "/n/%d"
 	stale(t, j, patterns, 0, 16+16+24-2, "all pages of this site say the very same thing")
 	require.Equal(t, Follow, j.CheckLink(parse(t, "/n/1000"), thisYear))
@@ -185,7 +167,7 @@ func TestProbes(t *testing.T) {
 
 // What was learned is not what a page before the next trial says: a trap that begins late is left too.
 func TestTrapThatBeginsLate(t *testing.T) {
-	j := newJudge(t, Config{})
+	j := New(Config{})
 	for i := range 2000 {
 		see(t, j, fmt.Sprintf("/n/%d", i), prose(fmt.Sprint(i), 3), prose(fmt.Sprint(i), 30))
 	}
@@ -200,7 +182,7 @@ func TestTrapThatBeginsLate(t *testing.T) {
 
 // One fresh page in ten is enough for a pattern to go on.
 func TestMixedPattern(t *testing.T) {
-	j := newJudge(t, Config{})
+	j := New(Config{})
 	for i := range 5000 {
 		text := "all pages of this site say the very same thing"
 		if i%10 == 0 {
@@ -234,7 +216,7 @@ func TestTitleHash(t *testing.T) {
 
 // Goroutines that parse and the one that follows links ask at the same time.
 func TestJudgeFromManyGoroutines(t *testing.T) {
-	j := newJudge(t, Config{})
+	j := New(Config{})
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
@@ -298,7 +280,7 @@ func FuzzLink(f *testing.F) {
 		if err != nil {
 			return
 		}
-		j := newJudge(t, Config{})
+		j := New(Config{})
 		if a, b := j.CheckLink(u, thisYear), j.CheckLink(u, thisYear); a != b {
 			t.Errorf("%v, and then %v", a, b)
 		}
@@ -314,7 +296,7 @@ func FuzzLink(f *testing.F) {
 // BenchmarkLink is what a link costs: usually, while a trial is on, and when a pattern was left.
 func BenchmarkLink(b *testing.B) {
 	u := parse(b, "https://www.example.com/docs/library/stdtypes/methods.html?lang=en")
-	usual, left := newJudge(b, Config{}), newJudge(b, Config{})
+	usual, left := New(Config{}), New(Config{})
 	stale(b, left, "/n/%d", 0, 60, "all pages of this site say the very same thing")
 	for name, j := range map[string]*Detector{"usual": usual, "left": left} {
 		b.Run(name, func(b *testing.B) {
@@ -325,16 +307,6 @@ func BenchmarkLink(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// BenchmarkVisit is what a page costs of a pattern that has passed its trial.
-func BenchmarkVisit(b *testing.B) {
-	u := parse(b, "https://www.example.com/docs/library/stdtypes/methods.html")
-	j := newJudge(b, Config{})
-	b.ReportAllocs()
-	for b.Loop() {
-		j.RecordVisit(u, "Methods of standard types — a documentation")
 	}
 }
 
@@ -385,7 +357,7 @@ func TestSmallSitesAreWhole(t *testing.T) {
 
 // Hosts are judged by their own pages: those of others do not make them large.
 func TestHostsAreCountedApart(t *testing.T) {
-	j := newJudge(t, Config{After: 10})
+	j := New(Config{After: 10})
 	for i := range 40 {
 		u := parse(t, fmt.Sprintf("http://a%d.test/%d", i%4, i))
 		require.False(t, j.RecordVisit(u, "").Read)
@@ -401,7 +373,7 @@ func TestHostsAreCountedApart(t *testing.T) {
 
 // Of many hosts those that had no page for the longest time are forgotten.
 func TestManyHosts(t *testing.T) {
-	j := newJudge(t, Config{After: 16})
+	j := New(Config{After: 16})
 	large := parse(t, "http://large.test/")
 	for range 17 {
 		j.countPage(large)
@@ -415,7 +387,7 @@ func TestManyHosts(t *testing.T) {
 	require.Equal(t, maxHosts, j.hosts.Len())
 	require.True(t, j.countPage(large))
 	require.Equal(t, int32(1), j.large.Load())
-	j = newJudge(t, Config{}) // all of them are large
+	j = New(Config{}) // all of them are large
 	for i := range 2 * maxHosts {
 		j.countPage(parse(t, fmt.Sprintf("http://h%d.test/", i)))
 	}

@@ -41,7 +41,7 @@ func (v *visitors) in(part string) (n int) {
 // walk crawls a site first in, first out, until nothing is left or so many pages were had.
 func walk(t testing.TB, cfg Config, most int, site func(path string) *paper, seeds ...string) *visitors {
 	t.Helper()
-	j := newJudge(t, cfg)
+	j := New(cfg)
 	v := &visitors{fetched: map[string]bool{}}
 	known := map[canonical.URL]bool{}
 	var queue []canonical.URL
