@@ -168,7 +168,7 @@ func TestMetricsMove(t *testing.T) {
 			}
 		})
 		net := fetchtest.Serve(t, map[string]http.Handler{
-			"a.test": eventful(), "unruled.test": unruled, "down.test": down, "trap.test": trapZoo[2].site, "shop.test": trapZoo[1].site,
+			"a.test": eventful(), "unruled.test": unruled, "down.test": down, "trap.test": trapZoo[1].site, "shop.test": trapZoo[0].site,
 		})
 		dir := filepath.Join(t.TempDir(), "state")
 		cfg := assembly.DefaultConfig()
