@@ -157,56 +157,38 @@ func TestSmallHostsBesideABigOne(t *testing.T) {
 	t.Logf("small hosts done after %v (at best %v), big host asked %d times, %d calls of Next", last, (pages-1)*smallEvery, len(c.turns["big.test"]), c.calls)
 }
 
-// Hosts that may all be asked at any time take turns: of R hosts and K slots, a host waits
-// for the R-1 others once each, in rounds of K, before it is its turn again.
-func TestRoundRobinWithoutPace(t *testing.T) {
-	for _, tc := range []struct{ hosts, slots, perHost int }{
-		{1, 16, 8}, {5, 16, 8}, {16, 16, 8}, {17, 16, 8}, {100, 16, 8}, {100, 16, 1}, {7, 1, 1}, {1000, 64, 8},
+// More hosts than the slots can serve at their pace take turns: each waits for the others once each, in rounds of as many as
+// there are slots, before it is its turn again, however quick the pace of some is or how long their queue.
+func TestTurnsAreShared(t *testing.T) {
+	for _, tc := range []struct {
+		hosts, slots, perHost int
+		pace                  time.Duration // zero: all may be asked at any time
+	}{
+		{1, 16, 8, 0}, {5, 16, 8, 0}, {16, 16, 8, 0}, {17, 16, 8, 0}, {100, 16, 8, 0}, {100, 16, 1, 0}, {7, 1, 1, 0}, {1000, 64, 8, 0}, {401, 16, 8, 100 * time.Millisecond},
 	} {
-		t.Run(fmt.Sprintf("%d hosts on %d slots", tc.hosts, tc.slots), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%d hosts on %d slots, every %v", tc.hosts, tc.slots, tc.pace), func(t *testing.T) {
 			const service, pages = 50 * time.Millisecond, 10
-			c := newCrowd(t, newPaced(), tc.slots, tc.perHost, func(string) time.Duration { return service })
-			c.fill(t, "big.test", 40*pages)
+			p := newPaced()
+			c := newCrowd(t, p, tc.slots, tc.perHost, func(string) time.Duration { return service })
+			p.interval["big.test"] = tc.pace / 10
+			c.fill(t, "big.test", (40+tc.hosts)*pages)
 			for i := range tc.hosts - 1 {
+				p.interval[small(i)] = time.Duration(1+i%5) * tc.pace
 				c.fill(t, small(i), pages)
 			}
 			c.run(func() bool { return c.total-c.ended["big.test"] == (tc.hosts-1)*pages && c.total > 0 })
 			rounds := (tc.hosts + tc.slots - 1) / tc.slots
-			bound := time.Duration(rounds) * service
 			for host := range c.turns {
-				if gap := c.widest(host); gap > bound {
-					t.Errorf("%s waited %v between two turns, want at most %v", host, gap, bound)
+				if gap, most := c.widest(host), p.interval[host]+time.Duration(rounds)*service; gap > most {
+					t.Errorf("%s waited %v between two turns, want at most %v", host, gap, most)
 				}
 			}
 			for i := range tc.hosts - 1 {
 				require.Len(t, c.turns[small(i)], pages, small(i))
 			}
+			require.Zero(t, c.late, "no worker waits")
 		})
 	}
-}
-
-// More hosts than the slots can serve at their pace: each is late by no more than one turn
-// of all others, however quick the pace or long the queue of some.
-func TestOverloadIsShared(t *testing.T) {
-	const hosts, pages, slots, service = 400, 20, 16, 50 * time.Millisecond
-	p := newPaced()
-	p.interval["big.test"] = 10 * time.Millisecond
-	for i := range hosts {
-		p.interval[small(i)] = time.Duration(1+i%5) * 100 * time.Millisecond
-	}
-	c := newCrowd(t, p, slots, 8, func(string) time.Duration { return service })
-	c.fill(t, "big.test", hosts*pages)
-	for i := range hosts {
-		c.fill(t, small(i), pages)
-	}
-	c.run(func() bool { return c.total-c.ended["big.test"] == hosts*pages })
-	const round = (hosts + slots) / slots * service // hosts+1 in rounds of slots, rounded up
-	for host := range c.turns {
-		if gap, most := c.widest(host), p.interval[host]+round; gap > most {
-			t.Errorf("%s waited %v between two turns, want at most %v", host, gap, most)
-		}
-	}
-	require.Zero(t, c.late, "no worker waits")
 }
 
 // Slow hosts that could fill every slot leave half of them to quick ones for as long as
@@ -273,59 +255,6 @@ func TestSlowHostsBesideNewOnes(t *testing.T) {
 		require.LessOrEqual(t, c.widest(name(i)), 2*(slow+slots/2-1)/(slots/2)*late, name(i))
 		require.Greater(t, len(c.turns[name(i)]), fresh/slow/2, name(i))
 	}
-}
-
-// BenchmarkNext is one turn of a host out of 1001 that may all be asked: the choice, the
-// end of the request and its way back into the queue.
-func BenchmarkNext(b *testing.B) {
-	const hosts, slots = 1001, 16
-	c := newCrowd(b, newPaced(), slots, 8, nil)
-	for i := range hosts {
-		c.fill(b, small(i), 100)
-	}
-	var out []*Lease
-	b.ReportAllocs()
-	for b.Loop() {
-		if l, _ := c.f.Next(c.now); l != nil {
-			l.Started()
-			out = append(out, l)
-		}
-		if len(out) < slots/2 {
-			continue
-		}
-		c.now = c.now.Add(time.Millisecond)
-		c.f.Release(c.now, out[0], time.Millisecond, attribution.Outcome{})
-		c.f.End(c.now, out[0], WaitHost("")) // so that the queues never end
-		out = append(out[:0], out[1:]...)
-	}
-}
-
-// BenchmarkNextPaced is the same when all but a few hosts have to wait: what a host costs
-// that comes up only to hear that it is too early is in it.
-func BenchmarkNextPaced(b *testing.B) {
-	const hosts = 1001
-	p := newPaced()
-	for i := range hosts {
-		p.interval[small(i)] = time.Second
-	}
-	c := newCrowd(b, p, 16, 8, nil)
-	for i := range hosts {
-		c.fill(b, small(i), 1000)
-	}
-	b.ReportAllocs()
-	turns := 0
-	for b.Loop() {
-		l, wake := c.f.Next(c.now)
-		if l == nil {
-			c.now = wake
-			continue
-		}
-		p.take(l, c.now)
-		c.f.Release(c.now, l, time.Millisecond, attribution.Outcome{})
-		c.f.End(c.now, l, WaitHost("")) // so that the queues never end
-		turns++
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(turns), "ns/turn")
 }
 
 // BenchmarkDispatch is one lease and its end among many hosts, ready or waiting.

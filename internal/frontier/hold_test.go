@@ -202,15 +202,3 @@ func TestKeepPausesTheHost(t *testing.T) {
 		end(f, at, next(t, f, at))
 	}
 }
-
-// One host's rest is not another's.
-func TestKeepLeavesOtherHosts(t *testing.T) {
-	f := open(t, Config{})
-	add(t, f, start, "http://a.test/1", "http://b.test/1")
-	l := next(t, f, start)
-	unused(f, start, l, true)
-	other := next(t, f, start)
-	require.NotEqual(t, l.Host(), other.Host())
-	end(f, start, other)
-	wantNone(t, f, start, start.Add(keepFirst))
-}

@@ -150,23 +150,6 @@ func TestControlThatIsNotAsked(t *testing.T) {
 	}
 }
 
-// Two refusals of different URLs with no answer between them are the host's, whatever was before.
-func TestTwoRefusalsInARowAreTheHosts(t *testing.T) {
-	f := site(t, 6, "/x", "/y")
-	for _, path := range []string{"/x", "/y"} {
-		refuse(f, start, page(t, f, start, path))
-	}
-	end(f, start, page(t, f, start, "/0"))
-	wantNone(t, f, start, start.Add(quiet))
-	now := start.Add(quiet)
-	x := page(t, f, now, "/x")
-	require.True(t, x.Evidence.OfURL)
-	failOwn(f, now, x)
-	l := next(t, f, now)
-	require.Equal(t, "/1", l.URL.Path(), "not /y, which had no witness")
-	require.False(t, l.Evidence.OfURL)
-}
-
 // The pause before a URL is asked for alone is the host's pace, and not the time that a trial of its circuit may take.
 func TestIsolatedWhileTheCircuitIsOpen(t *testing.T) {
 	for why, pause := range map[ratelimit.Limit]time.Duration{ratelimit.LimitLearned: 15 * time.Second, ratelimit.LimitBreaker: quiet} {

@@ -132,27 +132,6 @@ func TestLongQueueIsSmall(t *testing.T) {
 	}
 }
 
-// BenchmarkFIFO is what an item costs that goes through a long queue.
-func BenchmarkFIFO(b *testing.B) {
-	items := make([]Item, 1<<12)
-	for i := range items {
-		items[i] = numbered(b, int64(i/2), int64(i))
-	}
-	for _, n := range []int{unpackedMost, 100_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var q fifo
-			for i := range n {
-				q.push(items[i%len(items)])
-			}
-			b.ReportAllocs()
-			for i := range b.N {
-				q.push(items[i%len(items)])
-				q.pop()
-			}
-		})
-	}
-}
-
 // FuzzPack: what is unpacked is what was packed, item by item, whatever URLs are neighbours.
 func FuzzPack(f *testing.F) {
 	f.Add("http://a.test/", "https://[::1]:8080/?", "http://a.test/list", int64(1), int64(0), int32(3), uint64(0))

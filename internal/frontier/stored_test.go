@@ -119,23 +119,6 @@ func TestDoneWhileItsHostLoads(t *testing.T) {
 	require.NotContains(t, s.drain(noon), "http://a.test/out")
 }
 
-// A slot that is freed after its page is done is that of a host that is remembered.
-func TestFreedAfterDone(t *testing.T) {
-	f, err := frontier.New(frontier.Config{Pacer: always{}, MaxHosts: 1})
-	require.NoError(t, err)
-	add := func(url string) frontier.Added {
-		it := frontier.Item{URL: urlOf(t, url)}
-		return f.Add(noon, it, f.Fingerprint(&it))
-	}
-	require.Equal(t, frontier.Queued, add("http://a.test/1"))
-	l, _ := f.Next(noon)
-	f.End(noon, l, frontier.Done(nil))
-	require.Equal(t, frontier.HostsFull, add("http://b.test/1"), "a.test has a request out")
-	f.Release(noon, l, time.Second, attribution.Outcome{})
-	require.Equal(t, frontier.Queued, add("http://b.test/1"))
-	require.Equal(t, frontier.HostsFull, add("http://a.test/2"))
-}
-
 // robots.txt may move to a host of which URLs are inactive, and to one that nobody knows.
 func TestRobotsMoveToAnInactiveHost(t *testing.T) {
 	s := newStored(t, frontier.Config{MaxHosts: 1})
@@ -163,7 +146,7 @@ func TestRefusedURLsAreNoPagesOfTheBudget(t *testing.T) {
 	}
 	for range 8 {
 		l := s.lease(noon)
-		require.NotNil(t, l.Refused)
+		require.Equal(t, &frontier.Refusal{Class: "robots"}, l.Refused)
 		s.End(noon, l, frontier.Done(nil))
 		s.answer(noon)
 	}
@@ -306,20 +289,6 @@ func TestBetterURLsWhileTheirHostLoads(t *testing.T) {
 		s.answer(noon)
 	}
 	require.Equal(t, []string{"/early0", "/early1", "/early2", "/early3", "/late3", "/late4", "/late5"}, order)
-}
-
-// What is put while its host is being activated counts for the budget.
-func TestBudgetOfAHostThatIsBeingActivated(t *testing.T) {
-	s := newStored(t, frontier.Config{MaxHosts: 1, MaxPagesPerHost: 10})
-	s.add("http://a.test/", 0)
-	s.add("http://b.test/", 0)
-	s.end(noon, s.lease(noon))
-	l, _ := s.Next(noon) // and b.test is asked for
-	require.Nil(t, l)
-	for i := range 15 {
-		s.add(fmt.Sprintf("http://b.test/%d", i), 0)
-	}
-	require.Len(t, s.drain(noon), 10)
 }
 
 func TestLaw(t *testing.T) {
