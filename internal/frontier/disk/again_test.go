@@ -3,7 +3,6 @@
 package disk
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -177,43 +176,6 @@ func TestAgainWithOddRows(t *testing.T) {
 	edit(t, s.path, `UPDATE visits SET digest = x'0102' WHERE url = 1; UPDATE places SET visit = 99 WHERE url = 2`)
 	s = openState(t, filepath.Dir(s.path), Config{})
 	require.Equal(t, map[string]*frontier.Visit{"/1": {Status: 200}, "/2": {}}, before(loadAll(t, s, "a.test")))
-}
-
-// Pages that were refused count again in the next round, until they are refused once more.
-func TestRefusedPagesComeAgain(t *testing.T) {
-	s := openState(t, t.TempDir(), Config{})
-	aside := testItem(t, 2, "http://a.test/sitemap.xml")
-	aside.Kind = frontier.Sitemap
-	put(s, testItem(t, 1, "http://a.test/"), false)
-	put(s, aside, false)
-	done(s, 1, frontier.Visit{Class: "robots", Refused: true})
-	done(s, 2, frontier.Visit{Class: frontier.HostPages.String(), Refused: true})
-	flush(t, s)
-	again(t, s, Again{})
-	s.Activate(1)
-	s.Commit(nil)
-	require.Equal(t, []frontier.HostLeft{{Name: "a.test", Queued: 2, Pages: 1}}, answer(t, s).Hosts)
-}
-
-// BenchmarkAgain begins a round over b.N URLs that have been visited.
-func BenchmarkAgain(b *testing.B) {
-	s := openState(b, b.TempDir(), Config{})
-	for i := range b.N {
-		it := benchItem(b, i)
-		put(s, it, false)
-		done(s, it.ID, frontier.Visit{At: it.Queued, Status: 200, Bytes: 12345, ETag: fmt.Sprintf(`"%x-%x"`, i, i*7919), LastModified: it.Queued, Digest: digest(byte(i))})
-		if i%50 == 49 {
-			s.Commit(nil)
-		}
-		for !s.Ready() {
-			<-s.Room()
-		}
-	}
-	flush(b, s)
-	begun := time.Now()
-	again(b, s, Again{})
-	b.ReportMetric(float64(time.Since(begun).Nanoseconds())/1e3/float64(b.N), "µs/URL")
-	b.ReportMetric(0, "ns/op")
 }
 
 // A sitemap and a page at the place where sitemaps usually are have fingerprints of their own, also when the index is

@@ -111,3 +111,17 @@ func wantFailed(t testing.TB, s *Store) {
 		require.Fail(t, "the store has not failed")
 	}
 }
+
+func look(t testing.TB, dir string) View {
+	t.Helper()
+	v, err := Look(dir)
+	require.NoError(t, err)
+	return v
+}
+
+func pageOf(t testing.TB, v View, url string) Page {
+	t.Helper()
+	p, err := v.Page(url)
+	require.NoError(t, err)
+	return p
+}

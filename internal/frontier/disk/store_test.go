@@ -21,6 +21,15 @@ import (
 	"github.com/treadlight/crawl/internal/web/canonical"
 )
 
+// another is the database as another process has it open.
+func another(t testing.TB, s *Store, cfg sqlitedb.Config) *sqlitedb.DB {
+	t.Helper()
+	db, err := sqlitedb.Open(s.path, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
 // ask is the answer of another process, say a person's shell, to a query of one number.
 func ask(t testing.TB, s *Store, query string) int64 {
 	t.Helper()
@@ -93,25 +102,6 @@ func TestKeysAreDrawn(t *testing.T) {
 	require.NotEqual(t, a.Key(), b.Key())
 }
 
-func TestFingerprintOf(t *testing.T) {
-	for _, text := range []string{"http://a.test/", "https://xn--bcher-kva.test:8080/%C3%BC?q=%20#"} {
-		u, err := canonical.Parse(text)
-		require.NoError(t, err)
-		require.Equal(t, u.Fingerprint(testKey), fingerprintOf(u.String(), testKey))
-	}
-}
-
-// What was told since the last Commit is half of a batch, and a Close drops it.
-func TestCloseDropsHalfABatch(t *testing.T) {
-	s := openState(t, t.TempDir(), Config{})
-	putMany(t, s, 1, 2)
-	done(s, 1, frontier.Visit{})
-	s.SetMeta("x", "1")
-	s = reopen(t, s)
-	require.Empty(t, s.Meta("x"))
-	require.Equal(t, frontier.Left{Queued: 2, Known: 2, LastID: 2}, s.Left())
-}
-
 // Values may be set by anybody while the frontier ends its batches.
 func TestValuesAreSetBesideTheFrontier(t *testing.T) {
 	s := openState(t, t.TempDir(), Config{})
@@ -176,9 +166,7 @@ func TestNoLinger(t *testing.T) {
 // that it is enough; then it says that there is room.
 func TestRoom(t *testing.T) {
 	s := openState(t, t.TempDir(), Config{maxPending: 16})
-	db, err := sqlitedb.Open(s.path, sqlitedb.Config{})
-	require.NoError(t, err)
-	defer db.Close()
+	db := another(t, s, sqlitedb.Config{})
 	require.NoError(t, db.Exec("BEGIN IMMEDIATE"))
 	for i := int64(0); s.Ready(); i += 2 {
 		require.Less(t, i, int64(100))
@@ -258,9 +246,7 @@ func TestCloseWithAnswersLeft(t *testing.T) {
 
 func TestFlushGivesUp(t *testing.T) {
 	s := openState(t, t.TempDir(), Config{})
-	db, err := sqlitedb.Open(s.path, sqlitedb.Config{})
-	require.NoError(t, err)
-	defer db.Close()
+	db := another(t, s, sqlitedb.Config{})
 	require.NoError(t, db.Exec("BEGIN IMMEDIATE"))
 	putMany(t, s, 1, 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -324,9 +310,7 @@ func TestReaderHoldsUpNobody(t *testing.T) {
 	s := openState(t, t.TempDir(), Config{walBytes: 10_000, linger: -1})
 	putMany(t, s, 1, 10)
 	flush(t, s)
-	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
-	require.NoError(t, err)
-	defer db.Close()
+	db := another(t, s, sqlitedb.Config{ReadOnly: true})
 	require.NoError(t, db.Exec("BEGIN; SELECT count(*) FROM urls"))
 	for i := range int64(20) {
 		putMany(t, s, 100+100*i, 100)

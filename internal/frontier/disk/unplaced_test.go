@@ -63,10 +63,8 @@ func TestUnplaced(t *testing.T) {
 			const queued = `SELECT coalesce(group_concat(url), '') FROM (SELECT url FROM queue ORDER BY url)`
 			require.Equal(t, tc.queued, askText(t, s, queued))
 			require.Equal(t, tc.queued, askText(t, s, `SELECT coalesce(group_concat(id), '') FROM (SELECT id FROM pages WHERE state = 'queued' ORDER BY id)`))
-			v, err := Look(filepath.Dir(s.path))
-			require.NoError(t, err)
-			p, err := v.Page("http://b.test/2")
-			require.NoError(t, err)
+			v := look(t, filepath.Dir(s.path))
+			p := pageOf(t, v, "http://b.test/2")
 			require.Equal(t, p.VisitedAt.IsZero() && p.Status == 0 && name != "all done", p.State == "queued")
 
 			for _, next := range []*Store{killed(t, s), reopen(t, s)} {
@@ -90,11 +88,9 @@ func TestPlaceDeleted(t *testing.T) {
 		for _, query := range []string{`SELECT group_concat(url) FROM queue`, `SELECT group_concat(id) FROM pages WHERE state = 'queued'`} {
 			require.Equal(t, "2", askText(t, s, query), query)
 		}
-		v, err := Look(dir)
-		require.NoError(t, err)
+		v := look(t, dir)
 		for id, queued := range map[int]bool{1: false, 2: true} {
-			p, err := v.Page(fmt.Sprintf("http://a.test/%d", id))
-			require.NoError(t, err)
+			p := pageOf(t, v, fmt.Sprintf("http://a.test/%d", id))
 			require.Equal(t, queued, p.State == "queued", id)
 		}
 		require.NoError(t, s.Close())

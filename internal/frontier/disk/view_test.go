@@ -42,17 +42,13 @@ func TestView(t *testing.T) {
 		if !used {
 			require.NoError(t, s.Close())
 		}
-		v, err := Look(dir)
-		require.NoError(t, err)
-		p, err := v.Page("http://a.test/")
-		require.NoError(t, err)
+		v := look(t, dir)
+		p := pageOf(t, v, "http://a.test/")
 		require.Equal(t, Page{State: "visited", Seed: true, QueuedAt: at.UTC(), VisitedAt: at.UTC(), Round: 1, Status: 404, Class: "client_error"}, p)
-		p, err = v.Page("http://a.test/x")
-		require.NoError(t, err)
+		p = pageOf(t, v, "http://a.test/x")
 		require.Equal(t, "queued", p.State)
 		require.Zero(t, p.Round)
-		p, err = v.Page("http://a.test/later")
-		require.NoError(t, err)
+		p = pageOf(t, v, "http://a.test/later")
 		require.Equal(t, Page{State: "unknown"}, p, "nothing of it is committed")
 		value, err := v.Meta("k")
 		require.NoError(t, err)
@@ -71,9 +67,8 @@ func TestView(t *testing.T) {
 
 func check(t *testing.T, dir string) (wrong []string, c Checked) {
 	t.Helper()
-	v, err := Look(dir)
-	require.NoError(t, err)
-	c, err = v.Check(t.Context(), func(problem string) { wrong = append(wrong, problem) })
+	v := look(t, dir)
+	c, err := v.Check(t.Context(), func(problem string) { wrong = append(wrong, problem) })
 	require.NoError(t, err)
 	return wrong, c
 }
@@ -128,8 +123,7 @@ func TestCheckOfDamage(t *testing.T) {
 	_, err := Look(path)
 	require.EqualError(t, err, path+": there is no state of a crawl: name the directory of one")
 
-	v, err := Look(dir)
-	require.NoError(t, err)
+	v := look(t, dir)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = v.Check(over, func(string) {})
@@ -190,9 +184,7 @@ func TestExampleQueries(t *testing.T) {
 	done(s, 2, frontier.Visit{At: time.UnixMilli(60_001), Status: 404, Bytes: 1, Change: frontier.Gone})
 	flush(t, s)
 	saveRates(t, s, []ratelimit.HostMemory{learned("example.com", time.Second, 4.851)}...)
-	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
-	require.NoError(t, err)
-	defer db.Close()
+	db := another(t, s, sqlitedb.Config{ReadOnly: true})
 	text, err := os.ReadFile("../../../docs/reference/state.md")
 	require.NoError(t, err)
 	var shown []string
@@ -222,9 +214,7 @@ func TestExampleQueries(t *testing.T) {
 // The manual has a row for each table, which names each column, and the version of all this.
 func TestManualNamesEveryColumn(t *testing.T) {
 	s := openState(t, t.TempDir(), ratesConfig())
-	db, err := sqlitedb.Open(s.path, sqlitedb.Config{ReadOnly: true})
-	require.NoError(t, err)
-	defer db.Close()
+	db := another(t, s, sqlitedb.Config{ReadOnly: true})
 	text, err := os.ReadFile("../../../docs/reference/state.md")
 	require.NoError(t, err)
 	require.Contains(t, string(text), fmt.Sprintf("is the version of all this, %d at present", version))

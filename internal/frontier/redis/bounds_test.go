@@ -30,9 +30,7 @@ func TestSetPages(t *testing.T) {
 		require.Equal(t, 20, used)
 
 		f := r.dial()
-		before, err := f.Set(t.Context(), pages(50))
-		require.NoError(t, err)
-		require.Equal(t, map[string]string{maxPages: "20"}, before)
+		require.Equal(t, map[string]string{maxPages: "20"}, set(t, f, pages(50)))
 		require.EqualValues(t, 50, *(<-heard).Pages, "who is there hears of it")
 		used, last = use(t, a, used, 10)
 		require.False(t, last, "and goes on")
@@ -47,22 +45,19 @@ func TestSetPages(t *testing.T) {
 		require.True(t, last)
 		require.Equal(t, 20, more, "of all processes together")
 
-		_, err = f.Set(t.Context(), pages(0))
-		require.NoError(t, err)
+		set(t, f, pages(0))
 		for bound := (<-joined).Pages; *bound != 0; bound = (<-joined).Pages {
 		}
 		_, last = use(t, b, more, 100)
 		require.False(t, last, "there is no bound any more")
-		st, err := f.Status(t.Context())
-		require.NoError(t, err)
+		st := statusOf(t, f)
 		require.Empty(t, st.Budgets)
 
 		c := r.open(bounded) // that comes while there is none
 		used, last = use(t, c, 0, 300)
 		require.False(t, last)
 		require.Equal(t, 300, used)
-		_, err = f.Set(t.Context(), pages(60))
-		require.NoError(t, err, "all of them have counted")
+		set(t, f, pages(60)) // all of them have counted
 		for bound := (<-joined).Pages; *bound != 60; bound = (<-joined).Pages {
 		}
 		require.Eventually(t, func() bool { used, last = use(t, c, used, 1); return last }, redistest.Patience, time.Millisecond, "what they have used is more")
@@ -90,9 +85,7 @@ func TestSetPagesOfAJobWithout(t *testing.T) {
 		}
 		s.Pages(used)
 		require.NoError(t, s.Close())
-		before, err := f.Set(t.Context(), pages(bound))
-		require.NoError(t, err)
-		require.Equal(t, map[string]string{maxPages: ""}, before)
+		require.Equal(t, map[string]string{maxPages: ""}, set(t, f, pages(bound)))
 		used, last = use(t, r.open(), 0, 100)
 		require.True(t, last)
 		require.Equal(t, want, used)
@@ -105,8 +98,7 @@ func TestSetPagesWhileTheyAreUsed(t *testing.T) {
 	a, b := r.open(), r.open()
 	first, _ := use(t, a, 0, 10)
 	second, _ := use(t, b, 0, 20)
-	_, err := r.dial().Set(t.Context(), pages(40))
-	require.NoError(t, err)
+	set(t, r.dial(), pages(40))
 	beat(t, a, b)
 	for last := false; !last; {
 		first, last = use(t, a, first, 1)
@@ -126,8 +118,7 @@ func TestSetBoth(t *testing.T) {
 	f, hour := r.dial(), time.Hour
 	_, err := f.Set(t.Context(), pages(-1))
 	require.ErrorContains(t, err, "below zero")
-	_, err = f.Set(t.Context(), Bounds{Pages: pages(2).Pages, Time: &hour})
-	require.NoError(t, err)
+	set(t, f, Bounds{Pages: pages(2).Pages, Time: &hour})
 	heard := r.open().Order().Bounds
 	require.Equal(t, time.Hour, *heard.Time)
 	require.EqualValues(t, 2, *heard.Pages)
@@ -145,15 +136,13 @@ func TestSetBelowWhatIsUsed(t *testing.T) {
 	a := r.open(func(c *Config) { c.MaxPages, c.Terms = 1000, map[string]string{maxPages: "1000"} })
 	used, _ := use(t, a, 0, 30)
 	f := r.dial()
-	_, err := f.Set(t.Context(), pages(10))
-	require.NoError(t, err)
+	set(t, f, pages(10))
 	var last bool
 	for !last { // what it has drawn is its own
 		used, last = use(t, a, used, 1)
 	}
 	require.LessOrEqual(t, used, 30+3*(1000/drawPart+1)/2)
-	st, err := f.Status(t.Context())
-	require.NoError(t, err)
+	st := statusOf(t, f)
 	require.GreaterOrEqual(t, st.Budgets[0].Used, 30.0)
 	require.True(t, st.Budgets[0].UsedUp())
 
@@ -165,8 +154,7 @@ func TestSetBelowWhatIsUsed(t *testing.T) {
 	}
 	both.Wait()
 	require.NoError(t, errors.Join(errs[:]...))
-	st, err = f.Status(t.Context())
-	require.NoError(t, err)
+	st = statusOf(t, f)
 	require.Contains(t, []string{"2000", "3000"}, st.Terms[maxPages])
 	now, last := used, true
 	for deadline := time.Now().Add(redistest.Patience); last && time.Now().Before(deadline); time.Sleep(time.Millisecond) {

@@ -20,27 +20,6 @@ import (
 	"github.com/treadlight/crawl/internal/lab/redistest"
 )
 
-// A server that forgets its scripts at every moment is a server.
-func TestScriptFlush(t *testing.T) {
-	r := newRig(t)
-	server := redistest.Redis.Shared(t)
-	w := newWorld(r, 60)
-	r.cfg.Lease = 10 * time.Minute
-	w.begin()
-	w.begin()
-	w.seed()
-	w.run(func(step int) {
-		if step%20 == 0 {
-			server.Do(t, "SCRIPT", "FLUSH")
-		}
-	})
-	for u, n := range w.visits {
-		require.Equal(t, 1, n, u)
-	}
-	w.isWhole()
-	require.NotZero(t, w.workers[0].store.link.reloads.Load())
-}
-
 // realTime has a job go by the clocks of the computer and the server.
 func realTime(r *rig) *rig {
 	r.cfg.Clock, r.cfg.now = clock.System(), nil
@@ -255,21 +234,19 @@ func masterAway(t *testing.T, masters []*redistest.Server, user rueidis.ClientOp
 	}
 	require.NoError(t, s.Close())
 	f := r.dial()
-	whole, err := f.Status(t.Context())
-	require.NoError(t, err)
+	whole := statusOf(t, f)
 	require.Zero(t, whole.Unread)
 	require.EqualValues(t, 40, whole.Known)
 
 	dead.Stop()
-	st, err := f.Status(t.Context())
-	require.NoError(t, err)
+	st := statusOf(t, f)
 	require.Equal(t, []string{dead.Addr}, st.Away)
 	require.Positive(t, st.Unread)
 	require.Less(t, st.Unread, 12)
 	require.Positive(t, st.Known)
 	require.Less(t, st.Known, whole.Known)
 	require.False(t, st.Complete)
-	_, err = Dial(t.Context(), r.cfg.Redis, gone)
+	_, err := Dial(t.Context(), r.cfg.Redis, gone)
 	require.ErrorContains(t, err, "of the cluster the master "+dead.Addr+" is away")
 }
 

@@ -120,9 +120,7 @@ func (w *world) run(every func(step int)) {
 			}
 			w.t.Fatalf("no end after %d steps, %v and %d visits", step, w.clk.Now().Sub(noon), len(w.visits))
 		}
-		if every != nil {
-			every(step)
-		}
+		every(step)
 		busy, over := false, 0
 		for _, wk := range w.workers {
 			busy = wk.step() || busy
@@ -185,22 +183,31 @@ func newWorld(r *rig, pages int) *world {
 	return &world{rig: r, rand: rand.New(rand.NewPCG(1, 2)), pages: pages, hosts: 12, visits: map[string]int{}}
 }
 
-// Whoever works on it, each URL is visited once, and no host by two.
+// Whoever works on it, each URL is visited once, and no host by two. A server that forgets its scripts at every moment is a
+// server.
 func TestFleet(t *testing.T) {
 	for n, program := range map[int]redistest.Program{1: redistest.Redis, 2: redistest.Valkey, 4: redistest.Redis} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			r := rigOn(t, program.Shared(t).Addr)
+			server := program.Shared(t)
+			r := rigOn(t, server.Addr)
 			r.cfg.partitions, r.cfg.Lease = 3, 10*time.Minute // no lease ends because the computer is slow
 			w := newWorld(r, 300)
 			for range n {
 				w.begin()
 			}
 			w.seed()
-			w.run(nil)
+			w.run(func(step int) {
+				if n == 2 && step%20 == 0 {
+					server.Do(t, "SCRIPT", "FLUSH")
+				}
+			})
 			for u, n := range w.visits {
 				require.Equal(t, 1, n, u)
 			}
 			w.isWhole()
+			if n == 2 {
+				require.NotZero(t, w.workers[0].store.link.reloads.Load())
+			}
 		})
 	}
 }

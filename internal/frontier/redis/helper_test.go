@@ -176,7 +176,20 @@ func (r *rig) dial() *Fleet {
 
 func (r *rig) status() Status {
 	r.t.Helper()
-	st, err := r.dial().Status(r.t.Context())
-	require.NoError(r.t, err)
+	return statusOf(r.t, r.dial())
+}
+
+func statusOf(t testing.TB, f *Fleet) Status {
+	t.Helper()
+	st, err := f.Status(t.Context())
+	require.NoError(t, err)
 	return st
+}
+
+// set gives a job other bounds and returns those that it had.
+func set(t testing.TB, f *Fleet, b Bounds) map[string]string {
+	t.Helper()
+	before, err := f.Set(t.Context(), b)
+	require.NoError(t, err)
+	return before
 }

@@ -35,33 +35,6 @@ func cpu(b *testing.B) int64 {
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkTenMillion asks an index of 10⁷ known URLs, with its files in the page cache.
-func BenchmarkTenMillion(b *testing.B) {
-	const n = 10_000_000
-	x := grown(b, n)
-	ram, disk := x.Bytes()
-	inMemory := x.Mark() + 1
-	step := func(i int64) int64 { return i * 7_368_787 } // a prime: all over the set
-	ask := func(name string, fp func(i int64) uint64) {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			before := cpu(b)
-			for i := int64(0); b.Loop(); i++ {
-				if _, err := x.Has(fp(i)); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
-			b.ReportMetric(float64(ram)/n, "RAM-B/fp")
-			b.ReportMetric(float64(disk)/float64(x.Mark()), "disk-B/fp")
-		})
-	}
-	ask("hit", func(i int64) uint64 { return fingerprint(1 + step(i)%x.Mark()) })
-	ask("miss", func(i int64) uint64 { return fingerprint(n + 1 + step(i)%(1<<40)) })
-	ask("memtable", func(i int64) uint64 { return fingerprint(inMemory + step(i)%(n-inMemory)) })
-	ask("repeated", func(i int64) uint64 { return fingerprint(1 + step(i%200)%x.Mark()) })
-}
-
 // BenchmarkLinks is what a crawl does: every other link is new, beginning with 10⁷ known URLs.
 // Memtables are written on the way.
 func BenchmarkLinks(b *testing.B) {

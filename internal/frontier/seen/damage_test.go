@@ -190,10 +190,7 @@ func TestFilesOfOthersAreLeftAlone(t *testing.T) {
 func TestAWriteFindsDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		x := opened(t, dir, Config{MemtableFPs: 10})
-		fill(t, x, 1, 15)
-		x.Committed(15)
-		synctest.Wait()
+		x := tenWritten(t, dir)
 		f, err := os.OpenFile(x.now.Load().run.path, os.O_WRONLY, 0)
 		require.NoError(t, err)
 		_, err = f.WriteAt([]byte{1, 2, 3}, blockSize+77)

@@ -42,10 +42,7 @@ func TestARunThatCannotBeWritten(t *testing.T) {
 func TestOpenRemovesWhatAKillLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		x := opened(t, dir, Config{MemtableFPs: 10})
-		fill(t, x, 1, 15)
-		x.Committed(15)
-		synctest.Wait()
+		x := tenWritten(t, dir)
 		before := x.now.Load().run.path
 		old, err := os.ReadFile(before)
 		require.NoError(t, err)
@@ -76,11 +73,7 @@ func TestOpenRemovesWhatAKillLeaves(t *testing.T) {
 func TestCloseGivesUpAWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		x := opened(t, dir, Config{MemtableFPs: 10})
-		fill(t, x, 1, 15)
-		x.Committed(15)
-		synctest.Wait()
-		require.Equal(t, int64(10), x.Mark())
+		x := tenWritten(t, dir)
 		x.stop() // as Close does, before the write begins
 		fill(t, x, 16, 21)
 		x.Committed(21)
@@ -95,10 +88,7 @@ func TestCloseGivesUpAWrite(t *testing.T) {
 // A run may be replaced, and its file closed, after a lookup has chosen it. The lookup then reads the new one.
 func TestARunIsReplacedDuringALookup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := opened(t, t.TempDir(), Config{MemtableFPs: 10})
-		fill(t, x, 1, 15)
-		x.Committed(15)
-		synctest.Wait()
+		x := tenWritten(t, t.TempDir())
 		before := x.now.Load()
 		fill(t, x, 16, 25)
 		x.Committed(25)
@@ -112,10 +102,7 @@ func TestARunIsReplacedDuringALookup(t *testing.T) {
 
 func TestAnErrorOfReadingIsDamage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x := opened(t, t.TempDir(), Config{MemtableFPs: 10})
-		fill(t, x, 1, 15)
-		x.Committed(15)
-		synctest.Wait()
+		x := tenWritten(t, t.TempDir())
 		require.NoError(t, x.now.Load().run.f.Close())
 		_, err := x.Has(fingerprint(5))
 		require.ErrorIs(t, err, ErrDamaged)

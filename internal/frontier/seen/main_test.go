@@ -3,6 +3,7 @@ package seen
 import (
 	"math"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -46,4 +47,15 @@ func requireRows(t *testing.T, x *Index, last int64) {
 		require.NoError(t, err)
 		require.Equal(t, id < last, found, "row %d of %d", id+1, last)
 	}
+}
+
+// tenWritten opens an index of 15 rows, ten of which are in its run.
+func tenWritten(t *testing.T, dir string) *Index {
+	t.Helper()
+	x := opened(t, dir, Config{MemtableFPs: 10})
+	fill(t, x, 1, 15)
+	x.Committed(15)
+	synctest.Wait()
+	require.Equal(t, int64(10), x.Mark())
+	return x
 }
