@@ -3,8 +3,6 @@ package pipeline
 import (
 	"fmt"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/frontier"
 	"github.com/treadlight/crawl/internal/frontier/attribution"
+	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/web/request"
 	"github.com/treadlight/crawl/internal/web/scope"
 )
@@ -23,14 +22,8 @@ import (
 // where it was; a seed that comes meanwhile is visited then.
 func TestPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var asked atomic.Int64
-		page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			asked.Add(1)
-			if r.URL.Path == "/" {
-				html(w, links(20))
-			}
-		})
-		w, _ := served(t, map[string]http.Handler{"h.test": page, "late.test": page})
+		page := siteAfter(21, sleeps(0))
+		w, net := served(t, map[string]http.Handler{"h.test": page, "late.test": page})
 		w.Robots = nil
 		w.Scope.AddSeed(parse(t, "http://late.test/"))
 		p := w.build(t)
@@ -40,19 +33,19 @@ func TestPause(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		require.True(t, p.Pause())
 		synctest.Wait()
-		before := asked.Load()
+		before := len(net.Requests())
 		require.Positive(t, before)
-		require.Less(t, before, int64(21))
+		require.Less(t, before, 21)
 		time.Sleep(time.Hour)
-		require.Equal(t, before, asked.Load(), "requests of a paused crawl")
+		require.Len(t, net.Requests(), before, "requests of a paused crawl")
 		h, _ := p.Host("h.test")
 		require.Equal(t, "the crawl is paused", h.Reason)
 		require.Equal(t, h, p.Snapshot().Hosts[0])
 		p.EachHost(func(each frontier.HostState) bool { return assert.Equal(t, h, each) })
 		require.True(t, p.AddSeed(request.Seed{URL: parse(t, "http://late.test/")}))
 		time.Sleep(time.Hour)
-		require.Equal(t, before, asked.Load(), "requests of a paused crawl")
-		require.Equal(t, int64(1), p.discovery.frontier.Counts().Queued-(21-before))
+		require.Len(t, net.Requests(), before, "requests of a paused crawl")
+		require.EqualValues(t, 21-before+1, p.discovery.frontier.Counts().Queued)
 
 		require.True(t, p.Unpause())
 		h, _ = p.Host("h.test")
@@ -104,36 +97,17 @@ func TestBoundsOfACrawlThatStops(t *testing.T) {
 	require.Zero(t, d.deadline)
 }
 
-type visitors struct {
-	mu    sync.Mutex // guards what follows
-	asked map[string]int
-}
-
-func (v *visitors) of(host string) int {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.asked[host]
-}
-
 // steerable is a crawl of hosts of n pages each, at one page in a second.
-func steerable(t *testing.T, n int, hosts ...string) (*world, *visitors) {
+func steerable(t *testing.T, n int, hosts ...string) (*world, *fetchtest.Net) {
 	t.Helper()
-	v := &visitors{asked: map[string]int{}}
 	handlers := map[string]http.Handler{}
 	for _, h := range hosts {
-		handlers[h] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			v.mu.Lock()
-			v.asked[r.Host]++
-			v.mu.Unlock()
-			if r.URL.Path == "/" {
-				html(w, links(n-1))
-			}
-		})
+		handlers[h] = siteAfter(n, sleeps(0))
 	}
-	w, _ := served(t, handlers)
+	w, net := served(t, handlers)
 	w.Robots = nil
 	w.limits.Strategy, w.limits.InitialRPS, w.limits.MaxRPS = "fixed", 1, 1
-	return w, v
+	return w, net
 }
 
 func (w *world) begin(t *testing.T, p *Pipeline, seeds ...string) <-chan error {
@@ -147,7 +121,7 @@ func (w *world) begin(t *testing.T, p *Pipeline, seeds ...string) <-chan error {
 // where it was when it is unblocked.
 func TestBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, v := steerable(t, 20, "a.test", "b.test")
+		w, net := steerable(t, 20, "a.test", "b.test")
 		w.Scope.AddSeed(parse(t, "http://b.test/"))
 		p := w.build(t)
 		ok, err := p.Block("a.test")
@@ -159,11 +133,11 @@ func TestBlock(t *testing.T) {
 		require.True(t, ok)
 		require.NoError(t, err)
 		require.Error(t, p.discovery.frontier.Refuse("a.test"))
-		before := v.of("a.test")
+		before := net.Count("a.test", "")
 		require.Equal(t, 6, before)
 		time.Sleep(time.Minute)
-		require.Equal(t, before, v.of("a.test"))
-		require.Equal(t, 20, v.of("b.test"))
+		require.Equal(t, before, net.Count("a.test", ""))
+		require.Equal(t, 20, net.Count("b.test", ""))
 		h, ok := p.Host("a.test")
 		require.True(t, ok)
 		require.True(t, h.Excluded)
@@ -174,7 +148,7 @@ func TestBlock(t *testing.T) {
 		require.NoError(t, p.discovery.frontier.Refuse("a.test"))
 		require.NoError(t, <-ended)
 		requireEnd(t, p, EndDone)
-		require.Equal(t, 20, v.of("a.test"))
+		require.Equal(t, 20, net.Count("a.test", ""))
 		require.Len(t, w.out.byURL(t), 40)
 		require.False(t, p.Unblock("a.test"), "it is over")
 	})
@@ -188,15 +162,15 @@ func TestOnlyBlockedHostsLeft(t *testing.T) {
 		unattended bool
 	}{{0, 0, false}, {5 * time.Minute, 5 * time.Minute, false}, {5 * time.Minute, 0, true}} {
 		t.Run(fmt.Sprint(tc), bubble(func(t *testing.T) {
-			w, v := steerable(t, 5, "a.test", "b.test")
+			w, net := steerable(t, 5, "a.test", "b.test")
 			w.Scope.AddSeed(parse(t, "http://b.test/"))
 			w.MaxBlocked, w.Unattended, w.Blocked = tc.most, tc.unattended, []string{"a.test"}
 			begun := time.Now()
 			p := w.finish(t, EndBlocked, "http://a.test/", "http://b.test/")
 			_, reason := p.End()
 			require.Equal(t, "only hosts are left that the operator has blocked: a.test", reason)
-			require.Zero(t, v.of("a.test"))
-			require.Equal(t, 5, v.of("b.test"))
+			require.Zero(t, net.Count("a.test", ""))
+			require.Equal(t, 5, net.Count("b.test", ""))
 			require.EqualValues(t, 1, p.discovery.frontier.Counts().Queued)
 			require.InDelta(t, (4*time.Second + tc.wait).Seconds(), time.Since(begun).Seconds(), 1)
 		}))
@@ -206,7 +180,7 @@ func TestOnlyBlockedHostsLeft(t *testing.T) {
 // Who unblocks the last host in time has the crawl go on, and it may be another that is blocked then.
 func TestUnblockInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, v := steerable(t, 3, "a.test")
+		w, net := steerable(t, 3, "a.test")
 		p := w.build(t)
 		ended := w.begin(t, p, "http://a.test/")
 		time.Sleep(100 * time.Millisecond)
@@ -220,21 +194,21 @@ func TestUnblockInTime(t *testing.T) {
 		}
 		require.NoError(t, <-ended)
 		requireEnd(t, p, EndDone)
-		require.Equal(t, 3, v.of("a.test"))
+		require.Equal(t, 3, net.Count("a.test", ""))
 	})
 }
 
 // A lease that is older than the order is not asked for: it comes back and waits.
 func TestBlockBetweenLeaseAndRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, v := steerable(t, 2, "a.test")
+		w, net := steerable(t, 2, "a.test")
 		p := w.build(t)
 		l := leaseOf(t, p, "http://a.test/")
 		require.NoError(t, p.discovery.frontier.Exclude(time.Now(), "a.test"))
 		ev, page, _ := p.visit(t.Context(), l)
 		require.Nil(t, page)
 		require.Equal(t, fateReturned, ev.fate)
-		require.Zero(t, v.of("a.test"))
+		require.Zero(t, net.Count("a.test", ""))
 		require.Zero(t, w.Limiter.Snapshot().Requests, "no permit was spent")
 		require.True(t, p.discovery.frontier.Include(time.Now(), "a.test"))
 		p.discovery.frontier.Release(time.Now(), l, 0, attribution.Outcome{})
@@ -242,7 +216,7 @@ func TestBlockBetweenLeaseAndRequest(t *testing.T) {
 		ev, page, _ = p.visit(t.Context(), leaseOf(t, p, "http://a.test/2"))
 		require.NotNil(t, page)
 		page.resp.Release()
-		require.Equal(t, 1, v.of("a.test"))
+		require.Equal(t, 1, net.Count("a.test", ""))
 	})
 }
 
@@ -259,7 +233,7 @@ func leaseOf(t *testing.T, p *Pipeline, url string) *frontier.Lease {
 // reason, counted by it and not asked for; a wider one holds for what is found then.
 func TestSetScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, v := steerable(t, 20, "a.test")
+		w, net := steerable(t, 20, "a.test")
 		p := w.build(t)
 		ended := w.begin(t, p, "http://a.test/")
 		time.Sleep(4500 * time.Millisecond)
@@ -282,7 +256,7 @@ func TestSetScope(t *testing.T) {
 				require.NotEmpty(t, rec.Error.Message)
 			}
 		}
-		require.Equal(t, len(records), v.of("a.test")+counted["excluded"]+counted["not_included"])
+		require.Equal(t, len(records), net.Count("a.test", "")+counted["excluded"]+counted["not_included"])
 		require.Positive(t, counted["excluded"])
 		require.Positive(t, counted["not_included"])
 		require.EqualValues(t, counted["excluded"], s.OutOfScope["excluded"])
@@ -297,15 +271,15 @@ func TestSetScope(t *testing.T) {
 // Seeds that an Exclude matches are recorded as such, and not asked for: nor is their robots.txt.
 func TestExcludedSeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, v := steerable(t, 3, "a.test", "b.test")
+		w, net := steerable(t, 3, "a.test", "b.test")
 		cache := newWorldOn(t, fetch.Config{}).Robots
 		w.Robots = cache
 		var err error
 		w.Scope, err = scope.New(scope.Config{MaxDepth: scope.Unlimited, Exclude: []string{"//b.test/"}})
 		require.NoError(t, err)
 		w.finish(t, EndDone, "http://a.test/", "http://b.test/")
-		require.Zero(t, v.of("b.test"))
-		require.Equal(t, 4, v.of("a.test"))
+		require.Zero(t, net.Count("b.test", ""))
+		require.Equal(t, 4, net.Count("a.test", ""))
 		require.Equal(t, scope.Excluded.String(), w.out.byURL(t)["http://b.test/"].Error.Class)
 	})
 }

@@ -103,43 +103,19 @@ func TestRobotsRedirect(t *testing.T) {
 	})
 }
 
-func TestStopFinishesWhatIsUnderWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, testsite.Uniform(4, 200, 300*time.Millisecond))
-		p := w.build(t)
-		time.AfterFunc(5*time.Second, p.Stop)
-		require.NoError(t, w.run(t.Context(), t, p, w.site.URLs()...))
-		requireEnd(t, p, EndInterrupted)
-		require.Less(t, time.Since(w.began), 6*time.Second)
-		s := p.Snapshot()
-		require.NotZero(t, s.Frontier.Queued)
-		require.Zero(t, s.Frontier.Leased)
-		r := w.site.Report()
-		require.Zero(t, r.Total.Left, "nothing was cut off")
-		require.Len(t, w.out.records, int(r.Total.Requests-r.Total.Robots), "everything asked for is recorded")
-	})
-}
-
-func TestContextGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, testsite.Uniform(2, 50, 10*time.Second))
-		p := w.build(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		require.ErrorIs(t, w.run(ctx, t, p, w.site.URLs()...), context.DeadlineExceeded)
-		require.Equal(t, 3*time.Second, time.Since(w.began))
-		requireEnd(t, p, EndFailed)
-	})
-}
-
 func TestFailuresEndTheCrawl(t *testing.T) {
-	for what, failing := range map[string]func(*testing.T, *world){
-		"write output":  func(_ *testing.T, w *world) { w.out.fail = errFull },
-		"write archive": func(_ *testing.T, w *world) { w.Archives = []record.Sink{&memorySink{fail: errFull}} },
+	for what, failing := range map[string]func(*world){
+		"write output":  func(w *world) { w.out.fail = errFull },
+		"write archive": func(w *world) { w.Archives = []record.Sink{&memorySink{fail: errFull}} },
+		"keep the state of the crawl": func(w *world) {
+			state := newJournal(1)
+			w.State = state.state()
+			time.AfterFunc(3*time.Second, func() { state.fail(errFull) })
+		},
 	} {
 		t.Run(what, bubble(func(t *testing.T) {
 			w := newWorld(t, testsite.Uniform(2, 50, 0))
-			failing(t, w)
+			failing(w)
 			p, err := w.crawl(t)
 			require.ErrorIs(t, err, errFull)
 			require.ErrorContains(t, err, what)
@@ -274,26 +250,17 @@ func TestRedirects(t *testing.T) {
 	})
 }
 
-// Seeds that cannot be reached end in a record that says why, soon.
-func TestUnreachableSeeds(t *testing.T) {
-	for _, tc := range []struct {
-		url, class, want string
-		within           time.Duration
-	}{
-		{"http://nowhere.test/", "no_host", "no such host", time.Second},
-		{"http://shut.test/", "network", "connection refused", 4 * time.Second},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w, _ := served(t, map[string]http.Handler{"shut.test": nil})
-			p := w.finish(t, EndDone, tc.url)
-			require.Zero(t, p.Snapshot().Answered)
-			require.Len(t, w.out.records, 1)
-			require.Equal(t, tc.class, w.out.records[0].Error.Class)
-			require.Contains(t, w.out.records[0].Error.Message, tc.want)
-			require.Less(t, time.Since(w.began), tc.within)
-			t.Logf("%s took %v", tc.url, time.Since(w.began))
-		})
-	}
+// A seed whose host has no address ends in a record that says so, soon.
+func TestSeedWithoutAnAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := served(t, nil)
+		p := w.finish(t, EndDone, "http://nowhere.test/")
+		require.Zero(t, p.Snapshot().Answered)
+		require.Len(t, w.out.records, 1)
+		require.Equal(t, "no_host", w.out.records[0].Error.Class)
+		require.Contains(t, w.out.records[0].Error.Message, "no such host")
+		require.Less(t, time.Since(w.began), time.Second)
+	})
 }
 
 // Seeds may come from somebody who types: a crawl that has reached its limit does not wait for the next one.

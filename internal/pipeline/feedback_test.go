@@ -257,6 +257,8 @@ func TestFeedbackWhenWeGiveUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		require.ErrorIs(t, w.run(ctx, t, p, "http://a.test/"), context.Canceled)
+		require.Equal(t, time.Second, time.Since(w.began))
+		requireEnd(t, p, EndFailed)
 		require.Equal(t, []told{{after: time.Second, status: 200, class: outcome.Canceled}}, r.told)
 	})
 }

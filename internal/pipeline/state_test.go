@@ -244,21 +244,6 @@ func crashWorld(t *testing.T, seed uint64) {
 	}
 }
 
-// What a state cannot keep ends the crawl, and the error says why.
-func TestStateThatFailsEndsTheCrawl(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, _ := served(t, map[string]http.Handler{"h.test": http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) { html(rw, links(30)) })})
-		state := newJournal(1)
-		w.State = state.state()
-		full := errors.New("disk full")
-		time.AfterFunc(3*time.Second, func() { state.fail(full) })
-		_, err := w.crawl(t, "http://h.test/")
-		require.ErrorIs(t, err, full)
-		require.ErrorContains(t, err, "keep the state of the crawl")
-		synctest.Wait()
-	})
-}
-
 func parse(t *testing.T, s string) canonical.URL {
 	t.Helper()
 	u, err := canonical.Parse(s)

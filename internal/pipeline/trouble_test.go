@@ -301,21 +301,26 @@ func TestOnlyBlockedHostsAreNamed(t *testing.T) {
 	})
 }
 
-// A record is a page, an error, both (its body broke off) or neither, whoever counts it.
-func TestErrorsOfRecords(t *testing.T) {
+// A record is a page, an error, both (its body broke off) or neither, whoever counts it. The changes of a round are those
+// of pages, as in a report about its records.
+func TestRecordsAreCounted(t *testing.T) {
 	var s stats
+	s.init()
 	for _, rec := range []record.Record{
-		{Kind: "page", Status: 200},
+		{Kind: "page", Status: 200, Change: "unchanged"},
 		{Kind: "page", Status: 404},
 		{Kind: "page", Status: 301},
 		{Kind: "page", Error: &record.Error{Class: "network"}},
 		{Kind: "page", Error: &record.Error{Class: "robots"}},
 		{Kind: "page", Status: 200, Error: &record.Error{Class: "filtered"}},
-		{Kind: "sitemap", Status: 200},
+		{Kind: "resource", Status: 304, Change: "unchanged"},
+		{Kind: "sitemap", Status: 200, Change: "unchanged"},
 		{Kind: "sitemap", Status: 500},
+		{Kind: "robots", Status: 200, Change: "unchanged"},
 	} {
 		s.record(&rec, false)
 	}
+	require.Equal(t, map[string]int64{"unchanged": 2}, s.snapshot().Changes)
 	require.EqualValues(t, 1, s.n.Pages)
 	require.EqualValues(t, 2, s.n.Errors)
 }
