@@ -125,6 +125,36 @@ func TestNewHostBesideSlowOnes(t *testing.T) {
 	}
 }
 
+// An order to wait holds from its header on, however long the body drips.
+func TestRetryAfterHoldsFromTheHeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told time.Time
+		var after atomic.Int64
+		w, _ := served(t, map[string]http.Handler{
+			"a.test": siteAfter(201, func(rw http.ResponseWriter, r *http.Request) bool {
+				if !told.IsZero() && time.Since(told) < 60*time.Second {
+					after.Add(1)
+				}
+				if r.URL.Path != "/5" || !told.IsZero() {
+					return false
+				}
+				told = time.Now()
+				rw.Header().Set("Retry-After", "60")
+				rw.WriteHeader(http.StatusTooManyRequests)
+				for range 10 {
+					_, _ = rw.Write([]byte("please wait "))
+					rw.(http.Flusher).Flush()
+					time.Sleep(time.Second)
+				}
+				return true
+			}),
+		})
+		w.limits.InitialRPS = 5
+		w.must(t, "http://a.test/")
+		require.Zero(t, after.Load(), "requests inside the Retry-After")
+	})
+}
+
 // Our own slow pace after a refusal is no reason to end, nor is a connection lost between two requests; and a host that
 // keeps its pace is work to do, whoever else refuses.
 func TestNoBlockage(t *testing.T) {

@@ -103,6 +103,34 @@ func TestTrees(t *testing.T) {
 	}
 }
 
+// A page that is made to cost more than others is read as far as it may cost, and its record says so.
+func TestPagesThatCostTooMuch(t *testing.T) {
+	var roots strings.Builder
+	for i := range 9000 {
+		fmt.Fprintf(&roots, "<html a%d=x><body b%d=x>", i, i)
+	}
+	pages := map[string]string{
+		"/roots":      "<title>Roots</title>" + roots.String() + "<h1>last</h1>",
+		"/formatting": "<title>Formatting</title><h1>first</h1><p>" + strings.Repeat("<b><i class=a>", 200) + strings.Repeat("<p>x", 50_000),
+		"/nested":     "<title>Nested</title><h1>first</h1>" + strings.Repeat("<div>x", 20_000),
+		"/usual":      "<title>Usual</title><h1>first</h1><p>x",
+	}
+	rule, err := fields.Parse("n=xpath:count(//*//*//*//*)")
+	require.NoError(t, err)
+	title, err := fields.Parse("t=css:title")
+	require.NoError(t, err)
+	set, err := fields.New([]fields.Rule{title, rule})
+	require.NoError(t, err)
+	read, err := maintext.Readers.Get()
+	require.NoError(t, err)
+	for u, rec := range crawlPages(t, pages, content.Tree{Fields: set, Metadata: true, MainText: true, Reader: read}) {
+		require.Equal(t, 200, rec.Status, u)
+		require.Equal(t, u != "http://h.test/usual", rec.Truncated, u)
+		require.NotEmpty(t, rec.Fields, u)
+		require.Equal(t, rec.Title, rec.Fields[0].Values[0], u)
+	}
+}
+
 // gallery is a host with pages, pictures and a film, and a robots.txt that says it is a picture.
 func gallery(w http.ResponseWriter, r *http.Request) {
 	const film = 5 << 20
