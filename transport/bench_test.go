@@ -30,8 +30,7 @@ func (emptyBody) Close() error             { return nil }
 // benchLayers is seven policies as a client would configure them, of which none acts.
 func benchLayers(b *testing.B) transport.Layers {
 	b.Helper()
-	bucket, err := limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1 << 30, Per: time.Millisecond})
-	require.NoError(b, err)
+	bucket := must(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1 << 30, Per: time.Millisecond}))
 	return transport.Layers{
 		Fallback: must(transport.NewFallback(fallbackConfig{
 			When: func(res *http.Response, err error) bool { return err != nil || res.StatusCode >= 500 },

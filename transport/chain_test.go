@@ -83,8 +83,7 @@ func TestEveryLayerHoldsUntilTheBodyEnds(t *testing.T) {
 		"closed": func(res *http.Response) error { return res.Body.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			res, err := rt.RoundTrip(get(t, "http://a.test/"))
-			require.NoError(t, err)
+			res := must(rt.RoundTrip(get(t, "http://a.test/")))
 			require.EqualValues(t, 1, c.held())
 			require.NoError(t, res.Request.Context().Err(), "the context lives as long as the body")
 			require.NoError(t, use(res))
@@ -118,7 +117,7 @@ func TestEveryLayerSurvivesPanic(t *testing.T) {
 // oneLayer is every middleware by itself, twice where it can refuse.
 func oneLayer(t *testing.T) map[string]transport.Middleware {
 	t.Helper()
-	l, c := everyLayer(t)
+	l, _ := everyLayer(t)
 	full := must(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}))
 	require.True(t, full.TryAcquire())
 	open := must(resilience.NewBreaker(resilience.BreakerConfig{}))
@@ -129,7 +128,6 @@ func oneLayer(t *testing.T) map[string]transport.Middleware {
 	require.NoError(t, closedRetry.Close())
 	closedHedge := must(transport.NewHedge(resilience.HedgeConfig[*http.Response]{}))
 	require.NoError(t, closedHedge.Close())
-	_ = c
 	return map[string]transport.Middleware{
 		"fallback": transport.ApplyPerRequest(l.Fallback), "log": l.Log, "timeout": transport.Apply(l.TotalTimeout),
 		"retry": transport.Repeat(l.Retry), "hedge": transport.Repeat(l.Hedge), "breaker": transport.Apply(l.Breaker),

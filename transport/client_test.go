@@ -13,9 +13,11 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -163,22 +165,20 @@ func TestClientOwnsWhatItHasMade(t *testing.T) {
 	defer injected.CloseIdleConnections()
 	broken := errors.New("broken")
 	var closed []string
-	c, err := transport.NewClient(transport.ClientConfig{
+	c := must(transport.NewClient(transport.ClientConfig{
 		Transport: &noted{injected, "transport", &closed, nil},
 		Chain: func(base http.RoundTripper) (http.RoundTripper, error) {
 			return &noted{base, "chain", &closed, broken}, nil
 		},
-	})
-	require.NoError(t, err)
-	res, err := c.Get(t.Context(), site.URL)
-	require.NoError(t, err)
+	}))
+	res := must(c.Get(t.Context(), site.URL))
 	transport.Discard(res)
 	require.ErrorIs(t, c.Close(), broken)
 	require.NoError(t, c.Close(), "once is enough")
 	require.Equal(t, []string{"chain"}, closed, "the transport is the caller's")
 
 	sent := body("x")
-	_, err = c.Post(t.Context(), site.URL, "text/plain", sent)
+	_, err := c.Post(t.Context(), site.URL, "text/plain", sent)
 	require.ErrorIs(t, err, resilience.ErrClosed)
 	require.EqualValues(t, 1, sent.closed.Load())
 	_, err = c.HTTP().Get(site.URL)
@@ -266,21 +266,19 @@ func TestBaseCloseEndsDials(t *testing.T) {
 	defer silent.Close()
 	base := transport.NewBase(transport.BaseConfig{})
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/", silent.Addr()), http.NoBody)
-	require.NoError(t, err)
+	req := must(http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/", silent.Addr()), http.NoBody))
 	failed := make(chan error)
 	go func() {
 		_, err := base.RoundTrip(req)
 		failed <- err
 	}()
-	conn, err := silent.Accept()
-	require.NoError(t, err)
+	conn := must(silent.Accept())
 	require.NoError(t, base.Close())
 	require.NoError(t, base.Close())
 	cancel()
 	require.ErrorIs(t, <-failed, context.Canceled)
 	require.NoError(t, conn.Close())
-	_, err = base.RoundTrip(req)
+	_, err := base.RoundTrip(req)
 	require.ErrorIs(t, err, resilience.ErrClosed)
 	goleak.VerifyNone(t, before)
 }
@@ -302,18 +300,143 @@ func TestBaseCloseBeforeALateRequest(t *testing.T) {
 	defer site.Close()
 	before := goleak.IgnoreCurrent()
 	b := transport.NewBase(transport.BaseConfig{})
-	early, err := b.RoundTrip(get(t, site.URL))
-	require.NoError(t, err)
+	early := must(b.RoundTrip(get(t, site.URL)))
 
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		GetConn: func(string) { require.NoError(t, b.Close()) }, // the request has passed the door
 	})
-	_, err = b.RoundTrip(newRequest(context.WithoutCancel(ctx), t, http.MethodGet, site.URL, http.NoBody))
+	_, err := b.RoundTrip(newRequest(context.WithoutCancel(ctx), t, http.MethodGet, site.URL, http.NoBody))
 	require.ErrorIs(t, err, resilience.ErrClosed)
 
 	close(release)
-	_, err = io.Copy(io.Discard, early.Body)
-	require.NoError(t, err)
+	must(io.Copy(io.Discard, early.Body))
 	require.NoError(t, early.Body.Close())
 	goleak.VerifyNone(t, before)
+}
+
+func newFactory(t *testing.T, cfg transport.FactoryConfig) *transport.Factory {
+	t.Helper()
+	f := must(transport.NewFactory(cfg))
+	t.Cleanup(func() { require.NoError(t, f.Close()) })
+	return f
+}
+
+func clients(by map[string]transport.ClientConfig) func(string) (transport.ClientConfig, error) {
+	return func(name string) (transport.ClientConfig, error) { return by[name], nil }
+}
+
+func TestFactoryBuildsOnce(t *testing.T) {
+	var built atomic.Int32
+	f := newFactory(t, transport.FactoryConfig{Configure: func(string) (transport.ClientConfig, error) {
+		built.Add(1)
+		return transport.ClientConfig{}, nil
+	}})
+	var clients [8]*transport.Client
+	var callers sync.WaitGroup
+	for i := range clients {
+		callers.Go(func() {
+			c, err := f.Client("a")
+			assert.NoError(t, err)
+			clients[i] = c
+		})
+	}
+	callers.Wait()
+	for _, c := range clients {
+		require.Same(t, clients[0], c)
+	}
+	require.NotSame(t, clients[0], must(f.Client("b")))
+	require.EqualValues(t, 2, built.Load())
+	require.Equal(t, []string{"a", "b"}, f.Names())
+}
+
+// All clients share the factory's transport, and so its connections.
+func TestFactorySharesItsTransport(t *testing.T) {
+	site := loopback(t, func(w http.ResponseWriter, req *http.Request) { _, _ = w.Write([]byte(req.RemoteAddr)) })
+	f := newFactory(t, transport.FactoryConfig{Configure: clients(map[string]transport.ClientConfig{
+		"a": {BaseURL: site.URL}, "b": {BaseURL: site.URL}, "own": {BaseURL: site.URL, Base: transport.BaseConfig{AllowPrivate: true}},
+	})})
+	peers := map[string]string{}
+	for _, name := range []string{"a", "b", "own"} {
+		c := must(f.Client(name))
+		res := must(c.Get(t.Context(), "/"))
+		peers[name] = read(t, res)
+	}
+	require.Equal(t, peers["a"], peers["b"])
+	require.NotEqual(t, peers["a"], peers["own"])
+}
+
+func TestFactoryCloses(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	var closed []string
+	mine := &noted{http.NewFileTransport(http.Dir(t.TempDir())), "transport", &closed, nil}
+	chain := func(name string, err error) func(http.RoundTripper) (http.RoundTripper, error) {
+		return func(base http.RoundTripper) (http.RoundTripper, error) { return &noted{base, name, &closed, err}, nil }
+	}
+	broken := errors.New("broken")
+	f := must(transport.NewFactory(transport.FactoryConfig{Transport: mine, Configure: clients(map[string]transport.ClientConfig{
+		"b": {Chain: chain("b", nil)}, "a": {Chain: chain("a", broken)},
+	})}))
+	for _, name := range []string{"b", "a"} {
+		must(f.Client(name))
+	}
+	require.ErrorIs(t, f.Close(), broken)
+	require.NoError(t, f.Close())
+	require.Equal(t, []string{"a", "b"}, closed, "and not the transport, which is the caller's")
+	_, err := f.Client("a")
+	require.ErrorIs(t, err, resilience.ErrClosed)
+}
+
+func TestFactoryRefuses(t *testing.T) {
+	some := clients(map[string]transport.ClientConfig{"a": {MaxBody: -1}})
+	for want, cfg := range map[string]transport.FactoryConfig{
+		"transport: FactoryConfig.Configure is nil: give a function that knows the clients": {},
+		"transport: FactoryConfig.MaxClients is -1: use a positive number, or zero for 256": {Configure: some, MaxClients: -1},
+		"transport: FactoryConfig.Base is set beside a Transport, which it cannot change: remove one of them": {
+			Configure: some, Transport: http.NewFileTransport(http.Dir(".")), Base: transport.BaseConfig{AllowPrivate: true},
+		},
+	} {
+		_, err := transport.NewFactory(cfg)
+		require.EqualError(t, err, want)
+	}
+	_, err := newFactory(t, transport.FactoryConfig{Configure: some}).Client("a")
+	require.ErrorContains(t, err, `client "a": transport: ClientConfig.MaxBody is -1`)
+}
+
+// A name whose client cannot be built, also by a panic, is tried again, and takes nobody's place.
+func TestFactoryTriesAgain(t *testing.T) {
+	fail, fault := errors.New("not yet"), true
+	f := newFactory(t, transport.FactoryConfig{MaxClients: 1, Configure: func(string) (transport.ClientConfig, error) {
+		if fault {
+			panic("fault")
+		}
+		return transport.ClientConfig{}, fail
+	}})
+	require.Panics(t, func() { _, _ = f.Client("a") })
+	fault = false
+	for _, name := range []string{"a", "b"} {
+		_, err := f.Client(name)
+		require.ErrorIs(t, err, fail)
+	}
+	fail = nil
+	must(f.Client("a"))
+	_, err := f.Client("b")
+	require.EqualError(t, err, `client "b": it is one more than FactoryConfig.MaxClients, which is 1`)
+}
+
+// An invalidated client is closed, and the next one is built of what is configured then.
+func TestFactoryInvalidate(t *testing.T) {
+	var built atomic.Int32
+	f := newFactory(t, transport.FactoryConfig{MaxClients: 2, Configure: func(string) (transport.ClientConfig, error) {
+		built.Add(1)
+		return transport.ClientConfig{}, nil
+	}})
+	require.NoError(t, f.Invalidate("a"), "what was not built")
+	old := must(f.Client("a"))
+	other := must(f.Client("b"))
+	require.NoError(t, f.Invalidate("a"))
+	_, err := old.Get(t.Context(), "http://a.test/")
+	require.ErrorIs(t, err, resilience.ErrClosed)
+	require.NotSame(t, old, must(f.Client("a")))
+	require.Same(t, other, must(f.Client("b")))
+	require.EqualValues(t, 3, built.Load())
 }

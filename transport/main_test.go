@@ -11,7 +11,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
@@ -62,9 +61,7 @@ func (r brokenReader) Read(p []byte) (int, error) {
 
 func newRequest(ctx context.Context, t testing.TB, method, url string, body io.Reader) *http.Request {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, method, url, body)
-	require.NoError(t, err)
-	return req
+	return must(http.NewRequestWithContext(ctx, method, url, body))
 }
 
 func get(t testing.TB, url string) *http.Request {
@@ -75,15 +72,13 @@ func get(t testing.TB, url string) *http.Request {
 func read(t testing.TB, res *http.Response) string {
 	t.Helper()
 	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
+	b := must(io.ReadAll(res.Body))
 	return string(b)
 }
 
 func do(t testing.TB, rt http.RoundTripper, req *http.Request) (int, string) {
 	t.Helper()
-	res, err := rt.RoundTrip(req)
-	require.NoError(t, err)
+	res := must(rt.RoundTrip(req))
 	return res.StatusCode, read(t, res)
 }
 
@@ -122,4 +117,10 @@ func counting(req *http.Request, conns *atomic.Int32) *http.Request {
 		}
 	}}
 	return req.WithContext(httptrace.WithClientTrace(req.Context(), trace))
+}
+
+// inBubble is a subtest of which the time is its own.
+func inBubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }

@@ -116,33 +116,30 @@ func TestPoliteFeedback(t *testing.T) {
 		"a quota over meanwhile":    {200, short, nil, nil, []ratelimit.Feedback{{StatusCode: 200}}},
 		"an order on a good answer": {200, order, nil, nil, []ratelimit.Feedback{{StatusCode: 200}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := &engine{}
-				end := io.EOF
-				if tc.bodyErr != nil {
-					end = tc.bodyErr
-				}
-				start := time.Now()
-				rt := polite(e, stub(func(req *http.Request) (*http.Response, error) {
-					time.Sleep(2 * time.Second) // to be connected
-					httptrace.ContextClientTrace(req.Context()).GotConn(httptrace.GotConnInfo{})
-					time.Sleep(time.Second)
-					return &http.Response{StatusCode: tc.status, Header: tc.header, Body: &tracked{Reader: brokenReader{strings.NewReader("page"), end}}}, nil
-				}))
-				res, err := rt.RoundTrip(get(t, "https://A.test:443/"))
-				require.NoError(t, err)
-				require.Equal(t, tc.atHeader, e.heard(start))
-				require.Zero(t, e.released)
-				time.Sleep(3 * time.Second)
-				_, err = io.ReadAll(res.Body)
-				require.ErrorIs(t, err, tc.bodyErr)
-				require.Equal(t, append(tc.atHeader, tc.atEnd...), e.heard(start))
-				require.NoError(t, res.Body.Close())
-				require.Equal(t, 1, e.released)
-				require.False(t, e.late, "the feedback comes before the permit's release")
-				require.Equal(t, []string{"a.test"}, e.acquired)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			e := &engine{}
+			end := io.EOF
+			if tc.bodyErr != nil {
+				end = tc.bodyErr
+			}
+			start := time.Now()
+			rt := polite(e, stub(func(req *http.Request) (*http.Response, error) {
+				time.Sleep(2 * time.Second) // to be connected
+				httptrace.ContextClientTrace(req.Context()).GotConn(httptrace.GotConnInfo{})
+				time.Sleep(time.Second)
+				return &http.Response{StatusCode: tc.status, Header: tc.header, Body: &tracked{Reader: brokenReader{strings.NewReader("page"), end}}}, nil
+			}))
+			res := must(rt.RoundTrip(get(t, "https://A.test:443/")))
+			require.Equal(t, tc.atHeader, e.heard(start))
+			require.Zero(t, e.released)
+			time.Sleep(3 * time.Second)
+			_, err := io.ReadAll(res.Body)
+			require.ErrorIs(t, err, tc.bodyErr)
+			require.Equal(t, append(tc.atHeader, tc.atEnd...), e.heard(start))
+			require.NoError(t, res.Body.Close())
+			require.Equal(t, 1, e.released)
+			require.False(t, e.late, "the feedback comes before the permit's release")
+			require.Equal(t, []string{"a.test"}, e.acquired)
 		})
 	}
 }

@@ -78,43 +78,41 @@ func TestRateLimitRefuses(t *testing.T) {
 		"after a timeout":    {context.Background(), time.Second, time.Second, limit.ErrLimited, true},
 		"a cancelled caller": {cancelled, 0, 0, context.Canceled, false},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := slots(1)
-				require.True(t, l.TryAcquire())
-				var told []error
-				hub := &resilience.Hub{}
-				defer hub.Close()
-				var events int
-				resilience.Subscribe(hub, func(e resilience.RateLimitedEvent) {
-					events++
-					require.Equal(t, "a.test", e.Key)
-				})
-				rt := limited(transport.Policy{
-					Limiter: l, AcquireTimeout: tc.timeout, Hub: hub,
-					OnRejected: func(req *http.Request, err error) {
-						require.Equal(t, "/p", req.URL.Path)
-						told = append(told, err)
-					},
-				}, always(200, "page"))
-				start := time.Now()
-				sent := body("form")
-				_, err := rt.RoundTrip(newRequest(tc.ctx, t, http.MethodPost, "http://a.test/p", sent))
-				require.ErrorIs(t, err, tc.want)
-				var rejected *transport.RejectedError
-				require.ErrorAs(t, err, &rejected)
-				require.Equal(t, "a.test", rejected.Host)
-				require.Equal(t, tc.after, time.Since(start))
-				require.Positive(t, sent.closed.Load())
-				require.EqualValues(t, 1, l.Statistics().InUse)
-				synctest.Wait()
-				if tc.told {
-					require.Equal(t, []error{err}, told)
-					require.Equal(t, 1, events)
-				} else {
-					require.Empty(t, told)
-				}
+		inBubble(t, name, func(t *testing.T) {
+			l := slots(1)
+			require.True(t, l.TryAcquire())
+			var told []error
+			hub := &resilience.Hub{}
+			defer hub.Close()
+			var events int
+			resilience.Subscribe(hub, func(e resilience.RateLimitedEvent) {
+				events++
+				require.Equal(t, "a.test", e.Key)
 			})
+			rt := limited(transport.Policy{
+				Limiter: l, AcquireTimeout: tc.timeout, Hub: hub,
+				OnRejected: func(req *http.Request, err error) {
+					require.Equal(t, "/p", req.URL.Path)
+					told = append(told, err)
+				},
+			}, always(200, "page"))
+			start := time.Now()
+			sent := body("form")
+			_, err := rt.RoundTrip(newRequest(tc.ctx, t, http.MethodPost, "http://a.test/p", sent))
+			require.ErrorIs(t, err, tc.want)
+			var rejected *transport.RejectedError
+			require.ErrorAs(t, err, &rejected)
+			require.Equal(t, "a.test", rejected.Host)
+			require.Equal(t, tc.after, time.Since(start))
+			require.Positive(t, sent.closed.Load())
+			require.EqualValues(t, 1, l.Statistics().InUse)
+			synctest.Wait()
+			if tc.told {
+				require.Equal(t, []error{err}, told)
+				require.Equal(t, 1, events)
+			} else {
+				require.Empty(t, told)
+			}
 		})
 	}
 }
@@ -170,18 +168,16 @@ func TestRateLimitRespectsServers(t *testing.T) {
 		"the later of the two":      {429, http.Header{"Retry-After": {"5"}, "Ratelimit": {`"burst";r=0;t=9`}}, 9 * time.Second},
 		"an order that is not read": {429, http.Header{"Retry-After": {"soon"}}, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				for _, respect := range []bool{false, true} {
-					rt := limited(transport.Policy{Limiter: slots(9), RespectServerHeaders: respect, MaxRetryAfter: time.Minute}, ordering(tc.status, tc.header))
-					start := time.Now()
-					do(t, rt, get(t, "http://a.test/"))
-					do(t, rt, get(t, "http://b.test/"))
-					require.Zero(t, time.Since(start), "another host has ordered nothing")
-					do(t, rt, get(t, "http://A.test/"))
-					require.Equal(t, map[bool]time.Duration{true: tc.want}[respect], time.Since(start))
-				}
-			})
+		inBubble(t, name, func(t *testing.T) {
+			for _, respect := range []bool{false, true} {
+				rt := limited(transport.Policy{Limiter: slots(9), RespectServerHeaders: respect, MaxRetryAfter: time.Minute}, ordering(tc.status, tc.header))
+				start := time.Now()
+				do(t, rt, get(t, "http://a.test/"))
+				do(t, rt, get(t, "http://b.test/"))
+				require.Zero(t, time.Since(start), "another host has ordered nothing")
+				do(t, rt, get(t, "http://A.test/"))
+				require.Equal(t, map[bool]time.Duration{true: tc.want}[respect], time.Since(start))
+			}
 		})
 	}
 }
@@ -201,24 +197,22 @@ func TestRedirectsOrderTheirTargetsToWait(t *testing.T) {
 			return retrying(t, retryConfig{MaxAttempts: 3, Backoff: backoff.Constant(time.Second)}, polite(&engine{}, moving(28)))
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := &http.Client{Transport: layers()}
-				start := time.Now()
-				res := must(c.Get("http://a.test/from"))
-				require.NoError(t, res.Body.Close())
-				require.Equal(t, http.StatusOK, res.StatusCode)
-				require.Equal(t, 30*time.Second, time.Since(start))
-				res = must(c.Get("http://a.test/other"))
-				require.NoError(t, res.Body.Close())
-				require.Equal(t, 30*time.Second, time.Since(start))
+		inBubble(t, name, func(t *testing.T) {
+			c := &http.Client{Transport: layers()}
+			start := time.Now()
+			res := must(c.Get("http://a.test/from"))
+			require.NoError(t, res.Body.Close())
+			require.Equal(t, http.StatusOK, res.StatusCode)
+			require.Equal(t, 30*time.Second, time.Since(start))
+			res = must(c.Get("http://a.test/other"))
+			require.NoError(t, res.Body.Close())
+			require.Equal(t, 30*time.Second, time.Since(start))
 
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-				defer cancel()
-				_, err := c.Do(get(t, "http://a.test/from").WithContext(ctx))
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.Equal(t, 30*time.Second, time.Since(start), "at once")
-			})
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			_, err := c.Do(get(t, "http://a.test/from").WithContext(ctx))
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, 30*time.Second, time.Since(start), "at once")
 		})
 	}
 }
@@ -245,27 +239,25 @@ func moving(seconds int) stub {
 // An order that the caller has no time for fails at once; it tells of the time to come back.
 func TestRateLimitHoldFailsAtOnce(t *testing.T) {
 	for name, timeout := range map[string]time.Duration{"a deadline": 0, "a timeout": 10 * time.Second, "now or never": transport.NowOrNever} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := slots(9)
-				rt := limited(transport.Policy{Limiter: l, RespectServerHeaders: true, AcquireTimeout: timeout}, later())
-				ctx := t.Context()
-				if timeout == 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, 20*time.Second)
-					defer cancel()
-				}
-				start := time.Now()
-				do(t, rt, get(t, "http://a.test/"))
-				_, err := rt.RoundTrip(newRequest(ctx, t, http.MethodGet, "http://a.test/", nil))
-				var rejected *transport.RejectedError
-				require.ErrorAs(t, err, &rejected)
-				require.ErrorIs(t, err, limit.ErrLimited)
-				require.Equal(t, timeout == 0, errors.Is(err, context.DeadlineExceeded))
-				require.Equal(t, 30*time.Second, rejected.RetryAfter)
-				require.Zero(t, time.Since(start))
-				require.Zero(t, l.Statistics().InUse)
-			})
+		inBubble(t, name, func(t *testing.T) {
+			l := slots(9)
+			rt := limited(transport.Policy{Limiter: l, RespectServerHeaders: true, AcquireTimeout: timeout}, later())
+			ctx := t.Context()
+			if timeout == 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, 20*time.Second)
+				defer cancel()
+			}
+			start := time.Now()
+			do(t, rt, get(t, "http://a.test/"))
+			_, err := rt.RoundTrip(newRequest(ctx, t, http.MethodGet, "http://a.test/", nil))
+			var rejected *transport.RejectedError
+			require.ErrorAs(t, err, &rejected)
+			require.ErrorIs(t, err, limit.ErrLimited)
+			require.Equal(t, timeout == 0, errors.Is(err, context.DeadlineExceeded))
+			require.Equal(t, 30*time.Second, rejected.RetryAfter)
+			require.Zero(t, time.Since(start))
+			require.Zero(t, l.Statistics().InUse)
 		})
 	}
 }

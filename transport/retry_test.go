@@ -97,10 +97,9 @@ func TestLastResponseIsReturnedReadable(t *testing.T) {
 		n++
 		return transport.NewResponse(req, 503, nil, []byte("answer "+strconv.Itoa(n))), nil
 	}))
-	res, err := rt.RoundTrip(get(t, "http://a.test/"))
-	require.NoError(t, err)
+	res := must(rt.RoundTrip(get(t, "http://a.test/")))
 	require.Equal(t, 3, transport.Attempts(res))
-	err = transport.CheckStatus(res)
+	err := transport.CheckStatus(res)
 	var status *transport.StatusError
 	require.ErrorAs(t, err, &status)
 	require.Equal(t, "answer 3", string(status.Body))
@@ -217,36 +216,18 @@ func TestRetryAfterBeatsTheBackoff(t *testing.T) {
 		"-5":                            2 * time.Second,
 		"soon":                          2 * time.Second,
 	} {
-		t.Run(value, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var at []time.Time
-				rt := retrying(t, retryConfig{MaxAttempts: 2, Backoff: backoff.Constant(2 * time.Second), MaxRetryAfter: time.Minute},
-					stub(func(req *http.Request) (*http.Response, error) {
-						at = append(at, time.Now())
-						return transport.NewResponse(req, 429, http.Header{"Retry-After": {value}}, nil), nil
-					}))
-				do(t, rt, get(t, "http://a.test/"))
-				require.Len(t, at, 2)
-				require.Equal(t, want, at[1].Sub(at[0]))
-			})
+		inBubble(t, value, func(t *testing.T) {
+			var at []time.Time
+			rt := retrying(t, retryConfig{MaxAttempts: 2, Backoff: backoff.Constant(2 * time.Second), MaxRetryAfter: time.Minute},
+				stub(func(req *http.Request) (*http.Response, error) {
+					at = append(at, time.Now())
+					return transport.NewResponse(req, 429, http.Header{"Retry-After": {value}}, nil), nil
+				}))
+			do(t, rt, get(t, "http://a.test/"))
+			require.Len(t, at, 2)
+			require.Equal(t, want, at[1].Sub(at[0]))
 		})
 	}
-}
-
-// A wait that the caller has no time for is not begun: he gets the answer at once.
-func TestRetryAfterBeyondTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rt := retrying(t, retryConfig{}, stub(func(req *http.Request) (*http.Response, error) {
-			return transport.NewResponse(req, 429, http.Header{"Retry-After": {"60"}}, []byte("slower")), nil
-		}))
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		start := time.Now()
-		status, page := do(t, rt, newRequest(ctx, t, http.MethodGet, "http://a.test/", nil))
-		require.Equal(t, 429, status)
-		require.Equal(t, "slower", page)
-		require.Zero(t, time.Since(start))
-	})
 }
 
 // Retries of a breaker's or a limiter's refusals are for classifiers that ask for them.
@@ -276,32 +257,29 @@ func hedging(t *testing.T, base http.RoundTripper) http.RoundTripper {
 // when it has been told so, that of the second from a transport that is not to be told.
 func TestHedgeClosesTheBodyOfALateLoser(t *testing.T) {
 	for name, loser := range map[string]int32{"the first request": 1, "the second request": 2} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				late := body("late")
-				var n atomic.Int32
-				rt := hedging(t, stub(func(req *http.Request) (*http.Response, error) {
-					switch number := n.Add(1); {
-					case number != loser:
-						time.Sleep(2 * time.Second)
-						return response(body("in time")), nil
-					case loser == 1:
-						<-req.Context().Done()
-					default:
-						time.Sleep(10 * time.Second)
-					}
-					return response(late), nil
-				}))
-				start := time.Now()
-				status, page := do(t, rt, get(t, "http://a.test/"))
-				require.Equal(t, 200, status)
-				require.Equal(t, "in time", page)
-				require.Equal(t, time.Duration(4-loser)*time.Second, time.Since(start))
-				time.Sleep(10 * time.Second)
-				require.Positive(t, late.closed.Load())
-				rest := must(io.ReadAll(late))
-				require.Empty(t, rest, "and it was drained")
-			})
+		inBubble(t, name, func(t *testing.T) {
+			late := body("late")
+			var n atomic.Int32
+			rt := hedging(t, stub(func(req *http.Request) (*http.Response, error) {
+				switch number := n.Add(1); {
+				case number != loser:
+					time.Sleep(2 * time.Second)
+					return response(body("in time")), nil
+				case loser == 1:
+					<-req.Context().Done()
+				default:
+					time.Sleep(10 * time.Second)
+				}
+				return response(late), nil
+			}))
+			start := time.Now()
+			status, page := do(t, rt, get(t, "http://a.test/"))
+			require.Equal(t, 200, status)
+			require.Equal(t, "in time", page)
+			require.Equal(t, time.Duration(4-loser)*time.Second, time.Since(start))
+			time.Sleep(10 * time.Second)
+			require.Positive(t, late.closed.Load())
+			require.Empty(t, must(io.ReadAll(late)), "and it was drained")
 		})
 	}
 }

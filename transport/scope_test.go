@@ -40,17 +40,15 @@ func TestScopeEndsOnce(t *testing.T) {
 		body io.Reader
 		want error
 	}{
-		"at the end": {func(t *testing.T, b io.ReadCloser) {
-			_, err := io.ReadAll(b)
-			require.NoError(t, err)
+		"at the end": {func(_ *testing.T, b io.ReadCloser) {
+			must(io.ReadAll(b))
 		}, strings.NewReader("page"), nil},
 		"at an error": {func(t *testing.T, b io.ReadCloser) {
 			_, err := io.ReadAll(b)
 			require.ErrorIs(t, err, broken)
 		}, brokenReader{strings.NewReader("pa"), broken}, broken},
 		"when closed": {func(t *testing.T, b io.ReadCloser) {
-			_, err := io.ReadFull(b, make([]byte, 2))
-			require.NoError(t, err)
+			must(io.ReadFull(b, make([]byte, 2)))
 			require.NoError(t, b.Close())
 		}, strings.NewReader("page"), nil},
 	} {
@@ -145,11 +143,10 @@ func TestScopeSaysWhyTheContextEnded(t *testing.T) {
 func TestScopeTellsOfOurOwnTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := must(transport.NewTimeout(timeoutConfig{After: time.Second}))
-		res, err := transport.Layers{AttemptTimeout: p}.Chain(stub(func(req *http.Request) (*http.Response, error) {
+		res := must(transport.Layers{AttemptTimeout: p}.Chain(stub(func(req *http.Request) (*http.Response, error) {
 			return response(&tracked{Reader: waitingReader{req.Context()}}), nil
-		})).RoundTrip(get(t, "http://a.test/"))
-		require.NoError(t, err)
-		_, err = res.Body.Read(make([]byte, 1))
+		})).RoundTrip(get(t, "http://a.test/")))
+		_, err := res.Body.Read(make([]byte, 1))
 		var timeout *resilience.TimeoutError
 		require.ErrorAs(t, err, &timeout)
 		require.Equal(t, time.Second, timeout.After)
@@ -202,15 +199,12 @@ func TestSwitchingProtocols(t *testing.T) {
 	req.Header = http.Header{"Connection": {"upgrade"}, "Upgrade": {"echo"}}
 	layers, counts := everyLayer(t)
 	counts.host = req.URL.Host
-	res, err := layers.Chain(base).RoundTrip(req)
-	require.NoError(t, err)
+	res := must(layers.Chain(base).RoundTrip(req))
 	require.NoError(t, transport.CheckStatus(res))
 	rw, ok := res.Body.(io.ReadWriteCloser)
 	require.True(t, ok, "the body is a %T", res.Body)
-	_, err = io.WriteString(rw, "hello\n")
-	require.NoError(t, err)
-	line := must(bufio.NewReader(rw).ReadString('\n'))
-	require.Equal(t, "hello\n", line)
+	must(io.WriteString(rw, "hello\n"))
+	require.Equal(t, "hello\n", must(bufio.NewReader(rw).ReadString('\n')))
 	require.EqualValues(t, 1, counts.held())
 	require.NoError(t, rw.Close())
 	require.Zero(t, counts.held())
