@@ -35,13 +35,6 @@ func everywhere(names ...string) map[string]http.Handler {
 	return hosts
 }
 
-func newTable(t *testing.T, cfg access.Config) *access.Table {
-	t.Helper()
-	table, err := access.New(cfg)
-	require.NoError(t, err)
-	return table
-}
-
 // TestCredentialsStayWithTheirHosts: what looks like a credential goes to no host that was
 // not named, and what is no credential goes to all.
 func TestCredentialsStayWithTheirHosts(t *testing.T) {
@@ -49,13 +42,13 @@ func TestCredentialsStayWithTheirHosts(t *testing.T) {
 	cfg := fetch.Config{
 		Header:  http.Header{"Authorization": {"global"}, "cookie": {"sid=global"}, "X-Api-Key": {"k"}, "X-Plain": {"p"}},
 		Trusted: func(authority string, tls bool) bool { return authority == "seed.test" && !tls },
-		Access: newTable(t, access.Config{
+		Access: must(access.New(access.Config{
 			Logins: []access.Login{{Match: "login.test", Authorization: "of a login"}},
 			Rules: []access.Rule{
 				{Match: "seed.test", Header: http.Header{"x-api-key": {"own"}}},
 				{Match: "*.rule.test", Header: http.Header{"X-Plain": {"rule"}, "X-Token": {"t"}}, Authorization: "of a rule"},
 			},
-		}),
+		})),
 		Withheld: func(authority string) { kept = append(kept, authority) },
 	}
 	hosts := everywhere("seed.test", "other.test", "seed.test.evil.test", "login.test", "a.rule.test", "seed.test:8080")
@@ -91,15 +84,14 @@ func TestCredentialsGoOverTLS(t *testing.T) {
 		AllowPrivate: true, Insecure: true, Header: http.Header{"X-Api-Key": {"global"}},
 		Trusted:  func(string, bool) bool { return false },
 		Withheld: func(authority string) { t.Errorf("kept from %s", authority) },
-		Access:   newTable(t, access.Config{Netrc: []access.Login{{Match: "127.0.0.1", Authorization: "of netrc"}}}),
+		Access:   must(access.New(access.Config{Netrc: []access.Login{{Match: "127.0.0.1", Authorization: "of netrc"}}})),
 	})
 	res := fetched(t, c, s.URL)
 	require.Equal(t, "of netrc||||", string(res.Body))
 }
 
 func TestCookiesComeBack(t *testing.T) {
-	jar, err := cookies.New(cookies.Config{})
-	require.NoError(t, err)
+	jar := must(cookies.New(cookies.Config{}))
 	hosts := everywhere("a.test", "www.a.test", "b.test")
 	hosts["a.test"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -124,12 +116,10 @@ func TestCookiesComeBack(t *testing.T) {
 		require.Equal(t, "|mine=0; s=1; d=2|||", get("http://a.test/x"), "one line")
 		require.Equal(t, "|mine=0; d=2|||", get("http://www.a.test/"))
 		ofPage := fetch.Request{URL: "http://a.test/x", Cookie: "p=4; s=5"}
-		res, err := c.Fetch(t.Context(), ofPage)
-		require.NoError(t, err)
+		res := must(c.Fetch(t.Context(), ofPage))
 		require.Equal(t, "|p=4; s=5; mine=0; d=2|||", string(res.Body), "those of a page go before")
 		ofPage.Anonymous = true
-		res, err = c.Fetch(t.Context(), ofPage)
-		require.NoError(t, err)
+		res = must(c.Fetch(t.Context(), ofPage))
 		require.Equal(t, "|mine=0|||", string(res.Body))
 		require.Equal(t, "|mine=0|||", get("http://b.test/"))
 		time.Sleep(time.Minute)
@@ -150,11 +140,10 @@ func TestClientCertificates(t *testing.T) {
 	roots.AddCert(s.Certificate())
 	cert := s.TLS.Certificates[0] // any pair will do
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.URL, "https://"), ":")
-	at, err := resolve.ParseStatic("example.com:*:127.0.0.1")
-	require.NoError(t, err)
+	at := must(resolve.ParseStatic("example.com:*:127.0.0.1"))
 	r := resolver(t, resolve.Config{Static: []resolve.Static{at}})
 	rule := func(match string) *access.Table {
-		return newTable(t, access.Config{Rules: []access.Rule{{Match: match, Certificate: &cert}}})
+		return must(access.New(access.Config{Rules: []access.Rule{{Match: match, Certificate: &cert}}}))
 	}
 
 	for name, tc := range map[string]struct {

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/treadlight/crawl/internal/fetch"
 )
 
@@ -44,25 +42,18 @@ func bareLoop(b *testing.B, url string) func() {
 	b.Cleanup(t.CloseIdleConnections)
 	buf := new(bytes.Buffer)
 	return func() {
-		req, err := http.NewRequestWithContext(b.Context(), http.MethodGet, url, http.NoBody)
-		require.NoError(b, err)
-		res, err := t.RoundTrip(req)
-		require.NoError(b, err)
+		req := must(http.NewRequestWithContext(b.Context(), http.MethodGet, url, http.NoBody))
+		res := must(t.RoundTrip(req))
 		buf.Reset()
-		_, err = io.Copy(buf, res.Body)
-		require.NoError(b, err)
+		must(io.Copy(buf, res.Body))
 		_ = res.Body.Close()
 	}
 }
 
-func fetchLoop(b *testing.B, url string) func() {
+func fetchLoop(b *testing.B, req fetch.Request) func() {
 	b.Helper()
 	c := newClient(b, fetch.Config{AllowPrivate: true})
-	return func() {
-		res, err := c.Fetch(b.Context(), fetch.Request{URL: url})
-		require.NoError(b, err)
-		res.Release()
-	}
+	return func() { must(c.Fetch(b.Context(), req)).Release() }
 }
 
 func page() string {
@@ -76,7 +67,7 @@ func page() string {
 func BenchmarkFetch(b *testing.B) {
 	for _, coding := range []string{"identity", "gzip", "br", "zstd"} {
 		b.Run(coding, func(b *testing.B) {
-			run := fetchLoop(b, pageServer(b, coding, coded(b, coding, page())))
+			run := fetchLoop(b, fetch.Request{URL: pageServer(b, coding, coded(b, coding, page()))})
 			b.ReportAllocs()
 			for b.Loop() {
 				run()
@@ -92,14 +83,13 @@ func BenchmarkFetch(b *testing.B) {
 	})
 }
 
-// BenchmarkRatio alternates Fetch and the bare loop, so that whatever else the computer does weighs on both, and
-// reports the ratio of the best batches, which it disturbed least.
-func BenchmarkRatio(b *testing.B) {
-	ours := fetchLoop(b, pageServer(b, "identity", []byte(page())))
-	bare := bareLoop(b, pageServer(b, "identity", []byte(page())))
+// alternate runs both in turn, in batches of 50, so that whatever else the computer does weighs on both. It returns what a
+// run took in their best batches, which were disturbed least.
+func alternate(b *testing.B, runs [2]func()) (ns [2]float64) {
+	b.Helper()
 	best := [2]time.Duration{time.Hour, time.Hour}
 	for b.Loop() {
-		for i, run := range []func(){ours, bare} {
+		for i, run := range runs {
 			begin := time.Now()
 			for range 50 {
 				run()
@@ -107,26 +97,19 @@ func BenchmarkRatio(b *testing.B) {
 			best[i] = min(best[i], time.Since(begin))
 		}
 	}
-	b.ReportMetric(float64(best[0])/float64(best[1]), "fetch/bare")
-	b.ReportMetric(float64(best[0].Nanoseconds())/50, "ns/fetch")
+	return [2]float64{float64(best[0].Nanoseconds()) / 50, float64(best[1].Nanoseconds()) / 50}
 }
 
-// BenchmarkCapture alternates fetches with a capture and without, as BenchmarkRatio does.
-func BenchmarkCapture(b *testing.B) {
-	c := newClient(b, fetch.Config{AllowPrivate: true})
+func BenchmarkRatio(b *testing.B) {
 	url := pageServer(b, "identity", []byte(page()))
-	best := [2]time.Duration{time.Hour, time.Hour}
-	for b.Loop() {
-		for i := range best {
-			begin := time.Now()
-			for range 50 {
-				res, err := c.Fetch(b.Context(), fetch.Request{URL: url, Capture: i == 0})
-				require.NoError(b, err)
-				res.Release()
-			}
-			best[i] = min(best[i], time.Since(begin))
-		}
-	}
-	b.ReportMetric(float64(best[0])/float64(best[1]), "capture/without")
-	b.ReportMetric(float64((best[0]-best[1]).Nanoseconds())/50, "ns/capture")
+	ns := alternate(b, [2]func(){fetchLoop(b, fetch.Request{URL: url}), bareLoop(b, url)})
+	b.ReportMetric(ns[0]/ns[1], "fetch/bare")
+	b.ReportMetric(ns[0], "ns/fetch")
+}
+
+func BenchmarkCapture(b *testing.B) {
+	url := pageServer(b, "identity", []byte(page()))
+	ns := alternate(b, [2]func(){fetchLoop(b, fetch.Request{URL: url, Capture: true}), fetchLoop(b, fetch.Request{URL: url})})
+	b.ReportMetric(ns[0]/ns[1], "capture/without")
+	b.ReportMetric(ns[0]-ns[1], "ns/capture")
 }

@@ -133,20 +133,16 @@ func TestCaptureOfNetHTTP(t *testing.T) {
 // readBack is a captured message as a reader of archives sees it.
 func readBack(t testing.TB, c *record.Exchange) (*http.Response, string) {
 	t.Helper()
-	req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(c.Request)))
-	require.NoError(t, err)
-	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(c.Response)), req)
-	require.NoError(t, err)
-	body, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
+	req := must(http.ReadRequest(bufio.NewReader(bytes.NewReader(c.Request))))
+	res := must(http.ReadResponse(bufio.NewReader(bytes.NewReader(c.Response)), req))
+	body := must(io.ReadAll(res.Body))
 	return res, string(body)
 }
 
 func TestCaptureOfHTTP2(t *testing.T) {
 	s := secure(t, true)
 	c := newClient(t, fetch.Config{HTTP2: true, Insecure: true, AllowPrivate: true})
-	res, err := c.Fetch(t.Context(), fetch.Request{URL: s.URL + "/a?b", Capture: true, Header: http.Header{"X-Mine": {"1"}}})
-	require.NoError(t, err)
+	res := must(c.Fetch(t.Context(), fetch.Request{URL: s.URL + "/a?b", Capture: true, Header: http.Header{"X-Mine": {"1"}}}))
 	require.Equal(t, "HTTP/2.0", res.Proto)
 	read, body := readBack(t, res.Capture)
 	require.Equal(t, "HTTP/2.0", body)
@@ -162,8 +158,7 @@ func TestCaptureThroughAProxy(t *testing.T) {
 			_, _ = io.WriteString(w, strings.Repeat("page", 5000)) // which is chunked
 		}),
 	}, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
-		res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://u:p@a.test/x", Capture: true})
-		require.NoError(t, err)
+		res := must(c.Fetch(t.Context(), fetch.Request{URL: "http://u:p@a.test/x", Capture: true}))
 		read, body := readBack(t, res.Capture)
 		require.Equal(t, strings.Repeat("page", 5000), body)
 		require.Equal(t, []string{"chunked"}, read.TransferEncoding, "as it came")
@@ -180,8 +175,7 @@ func TestNothingIsCapturedUnasked(t *testing.T) {
 	inMemory(t, fetch.Config{}, hosts, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
 		var all []*record.Exchange
 		for _, path := range []string{"/a", "/b", "/c"} {
-			res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test" + path, Capture: path != "/b"})
-			require.NoError(t, err)
+			res := must(c.Fetch(t.Context(), fetch.Request{URL: "http://a.test" + path, Capture: path != "/b"}))
 			all = append(all, res.Capture)
 		}
 		require.Nil(t, all[1])
@@ -193,11 +187,10 @@ func TestNothingIsCapturedUnasked(t *testing.T) {
 // TestCaptureOfTheLastSending goes by policies that send again: the capture is of the answer that is returned.
 func TestCaptureOfTheLastSending(t *testing.T) {
 	inMemory(t, fetch.Config{Repeating: retrying(t)}, spoilt(503), func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
-		res, err := c.Fetch(t.Context(), fetch.Request{
+		res := must(c.Fetch(t.Context(), fetch.Request{
 			URL: "http://a.test/", Capture: true,
 			Again: func(context.Context, *fetch.Response, error) error { return nil },
-		})
-		require.NoError(t, err)
+		}))
 		require.Equal(t, 200, res.Status)
 		read, body := readBack(t, res.Capture)
 		require.Equal(t, 200, read.StatusCode)
@@ -210,8 +203,7 @@ func TestCaptureIsBounded(t *testing.T) {
 	tiny := okLine + "Transfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1\r\nx\r\n", 300<<10) + "0\r\n\r\n"
 	synctest.Test(t, func(t *testing.T) {
 		c := newClient(t, fetch.Config{DialContext: pipeTo(rawAnswer(tiny, 32<<10, false)), MaxHeaderBytes: 4 << 10})
-		res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/", Capture: true, MaxBody: 400 << 10})
-		require.NoError(t, err)
+		res := must(c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/", Capture: true, MaxBody: 400 << 10}))
 		require.Len(t, res.Body, 300<<10)
 		require.Equal(t, "length", res.Capture.Truncated)
 		require.Len(t, res.Capture.Response, 400<<10+64<<10+4<<10)

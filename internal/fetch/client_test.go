@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/transport"
 )
 
 func TestFetchFillsTheResponse(t *testing.T) {
@@ -96,15 +98,13 @@ func TestRequestHeaderGoesOverConfig(t *testing.T) {
 			{"http://u:p@a.test/", http.Header{"Authorization": {"mine"}}, "Treadlight config mine"},
 			{"http://a.test/", nil, "Treadlight config "},
 		} {
-			res, err := c.Fetch(t.Context(), fetch.Request{URL: tc.url, Header: tc.header})
-			require.NoError(t, err)
-			require.Equal(t, tc.want, string(res.Body))
+			require.Equal(t, tc.want, string(must(c.Fetch(t.Context(), fetch.Request{URL: tc.url, Header: tc.header})).Body))
 		}
 	})
 }
 
 // TestWireForm pins what a request looks like, because the shape that keeps it from
-// being replayed must not show, and because paths must arrive as they are spelled.
+// being replayed must not show, nor that there are policies, and because paths must arrive as they are spelled.
 func TestWireForm(t *testing.T) {
 	for url, line := range map[string]string{
 		"http://a.test":              "GET / HTTP/1.1",
@@ -117,10 +117,10 @@ func TestWireForm(t *testing.T) {
 		"HTTP://a.test/#f?":          "GET / HTTP/1.1",
 		"http://a.test/'%27(!)*[;]:": "GET /'%27(!)*[;]: HTTP/1.1",
 	} {
-		t.Run(url, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+		for name, chain := range map[string]func(http.RoundTripper) http.RoundTripper{"": nil, " by policies": transport.Layers{}.PageChain} {
+			inBubble(t, url+name, func(t *testing.T) {
 				var got []string
-				c := newClient(t, fetch.Config{DialContext: pipeTo(func(far net.Conn) {
+				c := newClient(t, fetch.Config{Chain: chain, DialContext: pipeTo(func(far net.Conn) {
 					in := bufio.NewScanner(far)
 					for in.Scan() && in.Text() != "" {
 						got = append(got, in.Text())
@@ -134,7 +134,7 @@ func TestWireForm(t *testing.T) {
 					"Accept-Encoding: gzip, br, zstd",
 				}, got)
 			})
-		})
+		}
 	}
 }
 
@@ -154,19 +154,17 @@ func TestBadURLs(t *testing.T) {
 
 func TestCancel(t *testing.T) {
 	for _, b := range []fetchtest.Behavior{fetchtest.Hang, fetchtest.HangInHeader, fetchtest.HangInBody, fetchtest.SlowBody} {
-		t.Run(string(b), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := fetchtest.HostilePipes(t)
-				c := newClient(t, fetch.Config{DialContext: h.DialContext})
-				ctx, cancel := context.WithCancelCause(t.Context())
-				time.AfterFunc(time.Second, func() { cancel(io.ErrUnexpectedEOF) })
-				begin := time.Now()
-				_, err := c.Fetch(ctx, fetch.Request{URL: h.URL(b)})
-				require.ErrorIs(t, err, context.Canceled)
-				require.Equal(t, outcome.Canceled, asError(t, err).Class())
-				require.False(t, asError(t, err).Stale)
-				require.Equal(t, time.Second, time.Since(begin))
-			})
+		inBubble(t, string(b), func(t *testing.T) {
+			h := fetchtest.HostilePipes(t)
+			c := newClient(t, fetch.Config{DialContext: h.DialContext})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(time.Second, func() { cancel(io.ErrUnexpectedEOF) })
+			begin := time.Now()
+			_, err := c.Fetch(ctx, fetch.Request{URL: h.URL(b)})
+			require.ErrorIs(t, err, context.Canceled)
+			require.Equal(t, outcome.Canceled, asError(t, err).Class())
+			require.False(t, asError(t, err).Stale)
+			require.Equal(t, time.Second, time.Since(begin))
 		})
 	}
 }
@@ -192,9 +190,10 @@ func TestNoReplay(t *testing.T) {
 			bare := &http.Transport{}
 			defer bare.CloseIdleConnections()
 			for i := range 2 {
-				res, err := bare.RoundTrip(mustRequest(t, h.URL(fetchtest.SecondTime)))
+				res, err := (&http.Client{Transport: bare}).Get(h.URL(fetchtest.SecondTime))
 				require.NoError(t, err, "request %d", i)
-				discardBody(t, res)
+				must(io.Copy(io.Discard, res.Body))
+				require.NoError(t, res.Body.Close())
 			}
 			require.Equal(t, 3, h.Seen(fetchtest.SecondTime), "net/http has not replayed: is the care still needed?")
 
@@ -209,20 +208,6 @@ func TestNoReplay(t *testing.T) {
 			require.Equal(t, 6, h.Seen(fetchtest.SecondTime))
 		})
 	}
-}
-
-func mustRequest(t *testing.T, url string) *http.Request {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	require.NoError(t, err)
-	return req
-}
-
-func discardBody(t *testing.T, res *http.Response) {
-	t.Helper()
-	_, err := io.Copy(io.Discard, res.Body)
-	require.NoError(t, err)
-	require.NoError(t, res.Body.Close())
 }
 
 // TestDeadKeptConnection closes the kept connection in the instant between its choice
@@ -270,12 +255,11 @@ func (m *mortal) Write(p []byte) (int, error) {
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := make(chan struct{})
-		c, err := fetch.New(fetch.Config{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		c := must(fetch.New(fetch.Config{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			close(began)
 			<-ctx.Done()
 			return nil, ctx.Err()
-		}})
-		require.NoError(t, err)
+		}}))
 		failed := make(chan error)
 		go func() {
 			_, err := c.Fetch(t.Context(), fetch.Request{URL: "https://a.test/"})
@@ -286,7 +270,7 @@ func TestClose(t *testing.T) {
 		c.Close()
 		require.Equal(t, outcome.Canceled, asError(t, <-failed).Class())
 		require.Zero(t, time.Since(begin), "Close waited for the dial's own limit")
-		_, err = c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/"})
+		_, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/"})
 		require.Equal(t, outcome.Canceled, asError(t, err).Class())
 	})
 }
@@ -305,4 +289,51 @@ func TestReleaseAndReuse(t *testing.T) {
 		fourth := fetched(t, c, "http://a.test/4")
 		require.Equal(t, "/other /third /4", fmt.Sprintf("%s %s %s", second.Body, third.Body, fourth.Body))
 	})
+}
+
+// A request has the method, the body and the header that it is given, by either transport and through policies, and is
+// captured so. One that may not be sent twice gets a connection of its own.
+func TestMethods(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		w.Header().Set("Content-Type", "text/plain")
+		fmt.Fprintf(w, "%s %d %q %s", r.Method, r.ContentLength, body, r.Header.Get("Content-Type"))
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	for name, cfg := range map[string]fetch.Config{
+		"own":    {},
+		"HTTP/2": {HTTP2: true},
+		"chain":  {Chain: func(base http.RoundTripper) http.RoundTripper { return base }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg.Insecure, cfg.AllowPrivate = true, true
+			c := newClient(t, cfg)
+			for _, tc := range []struct {
+				method, body, want string
+				reused             bool
+			}{
+				{"", "", `GET 0 "" text/x`, false},
+				{"", "", `GET 0 "" text/x`, true},
+				{"POST", "a=1", `POST 3 "a=1" text/x`, cfg.HTTP2},
+				{"POST", "", `POST 0 "" text/x`, cfg.HTTP2},
+				{"PUT", "b", `PUT 1 "b" text/x`, cfg.HTTP2},
+				{"HEAD", "", "", cfg.HTTP2},
+				{"", "", `GET 0 "" text/x`, true},
+			} {
+				resp := must(c.Fetch(t.Context(), fetch.Request{
+					URL: server.URL + "/", Method: tc.method, Payload: []byte(tc.body), Header: http.Header{"Content-Type": {"text/x"}}, Capture: true,
+				}))
+				require.Equal(t, tc.want, string(resp.Body))
+				require.Equal(t, tc.reused, resp.Timings.Reused, tc.method)
+				require.Contains(t, string(resp.Capture.Request), tc.method+" / HTTP/1.1\r\n")
+				require.Contains(t, string(resp.Capture.Request), "\r\n\r\n"+tc.body)
+				resp.Release()
+			}
+		})
+	}
 }

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
-	"net/url"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -141,11 +140,6 @@ func TestForeignTransportSendsOnce(t *testing.T) {
 	require.True(t, e.Unconnected(), "%v", e)
 }
 
-func TestTransportExcludesProxies(t *testing.T) {
-	_, err := fetch.New(fetch.Config{Transport: http.DefaultTransport, Proxy: &url.URL{Scheme: "http", Host: "p"}})
-	require.ErrorContains(t, err, "Config.Transport replaces")
-}
-
 func TestOnRequest(t *testing.T) {
 	hosts := map[string]http.Handler{"a.test": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -237,11 +231,10 @@ func TestOnResponse(t *testing.T) {
 	inMemory(t, cfg, hosts, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
 		req := fetch.Request{OnHeader: func(r *fetch.Response) { steps = append(steps, fmt.Sprint("header ", r.Status)) }}
 		req.URL, req.Again = "http://a.test/again", func(context.Context, *fetch.Response, error) error { return nil }
-		res, err := c.Fetch(t.Context(), req)
-		require.NoError(t, err)
+		res := must(c.Fetch(t.Context(), req))
 		require.Equal(t, []string{"body", "text/plain"}, []string{string(res.Body), res.ContentType})
 		req.URL, req.Again = "http://a.test/banned", nil
-		res, err = c.Fetch(t.Context(), req)
+		res, err := c.Fetch(t.Context(), req)
 		e := asError(t, err)
 		require.Equal(t, []any{fetch.OpHook, 200, 0}, []any{e.Op, res.Status, len(res.Body)})
 		_, ok := errors.AsType[*fetch.HookError](err)
@@ -325,8 +318,7 @@ func TestStream(t *testing.T) {
 		})
 	}
 	inMemory(t, fetch.Config{}, hosts, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
-		res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/", Stream: func(*fetch.Response) *fetch.Stream { return nil }})
-		require.NoError(t, err)
+		res := must(c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/", Stream: func(*fetch.Response) *fetch.Stream { return nil }}))
 		require.Equal(t, []any{false, len(large)}, []any{res.Streamed, len(res.Body)})
 	})
 }
@@ -353,8 +345,7 @@ func TestStreamTakesNoMemory(t *testing.T) {
 }
 
 func TestStandardJar(t *testing.T) {
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
+	jar := must(cookiejar.New(nil))
 	hosts := onePage(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/login" {
 			http.SetCookie(w, &http.Cookie{Name: "sid", Value: "a b", Quoted: true})

@@ -45,8 +45,7 @@ func coded(t testing.TB, coding, text string) []byte {
 		return []byte(text)
 	}
 	require.NoError(t, err)
-	_, err = io.WriteString(w, text)
-	require.NoError(t, err)
+	must(io.WriteString(w, text))
 	require.NoError(t, w.Close())
 	return out.Bytes()
 }
@@ -137,8 +136,7 @@ func wholeCodings(t *testing.T) (cases int) {
 	} {
 		cases++
 		t.Run(tc.name, func(t *testing.T) {
-			res, err := served(t, fetch.Config{}, tc.coding, tc.wire)
-			require.NoError(t, err)
+			res := must(served(t, fetch.Config{}, tc.coding, tc.wire))
 			require.Equal(t, tc.want, string(res.Body))
 			require.False(t, res.Truncated)
 			require.EqualValues(t, len(tc.wire), res.WireBytes)
@@ -167,10 +165,8 @@ func spoil(b []byte, at int) []byte {
 func streamed(t *testing.T, text string, options ...zstd.EOption) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	w, err := zstd.NewWriter(&out, append(options, zstd.WithEncoderConcurrency(1))...)
-	require.NoError(t, err)
-	_, err = io.WriteString(w, text)
-	require.NoError(t, err)
+	w := must(zstd.NewWriter(&out, append(options, zstd.WithEncoderConcurrency(1))...))
+	must(io.WriteString(w, text))
 	require.NoError(t, w.Flush())
 	require.NoError(t, w.Close())
 	return out.Bytes()

@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -15,13 +14,6 @@ import (
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
-
-func filter(t testing.TB, larger int64, types ...string) *fetch.Filter {
-	t.Helper()
-	f, err := fetch.NewFilter(types, larger)
-	require.NoError(t, err)
-	return f
-}
 
 func TestFilterErrors(t *testing.T) {
 	for _, bad := range []string{"html", "", "!", "*", "text/html; charset=utf-8", "text/", "a/b/c", "text/[", "text/html,image/png"} {
@@ -67,12 +59,18 @@ func TestFilter(t *testing.T) {
 			hosts := onePage(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header()["Content-Type"] = []string{tc.media}
 				w.Header().Set("Content-Length", strconv.Itoa(tc.length))
+				w.Header().Set("Retry-After", "7")
 				w.WriteHeader(tc.status)
 				_, _ = io.WriteString(w, strings.Repeat("x", tc.length))
 			})
 			inMemory(t, fetch.Config{}, hosts, func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
 				for range 2 {
-					res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/", Filter: filter(t, tc.larger, tc.types...)})
+					told := time.Duration(0)
+					res, err := c.Fetch(t.Context(), fetch.Request{
+						URL: "http://a.test/", Filter: must(fetch.NewFilter(tc.types, tc.larger)),
+						OnHeader: func(res *fetch.Response) { told = res.RetryAfter },
+					})
+					require.Equal(t, 7*time.Second, told, "an order to wait holds, whatever becomes of the body")
 					require.NotNil(t, res)
 					require.Equal(t, tc.status, res.Status)
 					if tc.why == "" {
@@ -107,17 +105,15 @@ func TestAnUnwantedBodyIsNotRead(t *testing.T) {
 		{"slow", head + "Content-Length: 5000\r\n\r\nbegin", time.Second},
 		{"of no known length", head + "\r\n" + strings.Repeat("x", 200<<10), 0},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newClient(t, fetch.Config{DialContext: pipeTo(rawAnswer(tc.said, 32<<10, true))})
-				begin := time.Now()
-				res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/", Filter: filter(t, 0, "!video/*"), Capture: true})
-				require.Equal(t, outcome.Filtered, asError(t, err).Class(), err)
-				require.Equal(t, tc.took, time.Since(begin))
-				require.Equal(t, tc.said[:strings.Index(tc.said, "\r\n\r\n")+4], string(res.Capture.Response))
-				require.Empty(t, res.Capture.Payload)
-				require.Equal(t, "length", res.Capture.Truncated)
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			c := newClient(t, fetch.Config{DialContext: pipeTo(rawAnswer(tc.said, 32<<10, true))})
+			begin := time.Now()
+			res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/", Filter: must(fetch.NewFilter([]string{"!video/*"}, 0)), Capture: true})
+			require.Equal(t, outcome.Filtered, asError(t, err).Class(), err)
+			require.Equal(t, tc.took, time.Since(begin))
+			require.Equal(t, tc.said[:strings.Index(tc.said, "\r\n\r\n")+4], string(res.Capture.Response))
+			require.Empty(t, res.Capture.Payload)
+			require.Equal(t, "length", res.Capture.Truncated)
 		})
 	}
 }
@@ -129,11 +125,10 @@ func TestWanted(t *testing.T) {
 		for _, wanted := range []bool{true, false} {
 			body, seen := strings.Repeat("x", length), 0
 			c := newClient(t, fetch.Config{DialContext: pipeTo(rawAnswer("HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(length)+"\r\n\r\n"+body, 32<<10, false))})
-			res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/", Capture: true, Wanted: func(_ *fetch.Response, begin []byte) bool {
+			res := must(c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/", Capture: true, Wanted: func(_ *fetch.Response, begin []byte) bool {
 				seen = len(begin)
 				return wanted
-			}})
-			require.NoError(t, err)
+			}}))
 			if whole := wanted || length < head; whole {
 				require.Equal(t, body, string(res.Body))
 				require.False(t, res.Truncated)
@@ -147,21 +142,4 @@ func TestWanted(t *testing.T) {
 			res.Release()
 		}
 	}
-}
-
-// TestFilterAndOnHeader still tells of the header: an order to wait in it holds.
-func TestFilterAndOnHeader(t *testing.T) {
-	hosts := onePage(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "image/png")
-		w.Header().Set("Retry-After", "7")
-	})
-	inMemory(t, fetch.Config{}, hosts, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
-		told := time.Duration(0)
-		_, err := c.Fetch(t.Context(), fetch.Request{
-			URL: "http://a.test/", Filter: filter(t, 0, "text/*"),
-			OnHeader: func(res *fetch.Response) { told = res.RetryAfter },
-		})
-		require.Equal(t, outcome.Filtered, asError(t, err).Class())
-		require.Equal(t, 7*time.Second, told)
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"log"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -114,16 +113,14 @@ func TestHostileList(t *testing.T) {
 // TestHostilePipes meets every behaviour in a bubble, where the time taken is exact.
 func TestHostilePipes(t *testing.T) {
 	for b, v := range classifications {
-		t.Run(string(b)[1:], func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := fetchtest.HostilePipes(t)
-				c := newClient(t, fetch.Config{DialContext: h.DialContext, MaxBody: hostileBound})
-				begin := time.Now()
-				res, err := c.Fetch(t.Context(), fetch.Request{URL: h.URL(b)})
-				require.Equal(t, v.took, time.Since(begin), "the limit is %s; error: %v", v.duration, err)
-				v.check(t, res, err)
-				require.Equal(t, 1, h.Seen(b))
-			})
+		inBubble(t, string(b)[1:], func(t *testing.T) {
+			h := fetchtest.HostilePipes(t)
+			c := newClient(t, fetch.Config{DialContext: h.DialContext, MaxBody: hostileBound})
+			begin := time.Now()
+			res, err := c.Fetch(t.Context(), fetch.Request{URL: h.URL(b)})
+			require.Equal(t, v.took, time.Since(begin), "the limit is %s; error: %v", v.duration, err)
+			v.check(t, res, err)
+			require.Equal(t, 1, h.Seen(b))
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -30,15 +31,11 @@ func TestMain(m *testing.M) {
 func newClient(t testing.TB, cfg fetch.Config) *fetch.Client {
 	t.Helper()
 	if cfg.Resolver == nil { // no test asks a name server of this machine
-		r, err := resolve.New(resolve.Config{Lookup: func(_ context.Context, _, host string) ([]netip.Addr, error) {
+		cfg.Resolver = resolver(t, resolve.Config{Lookup: func(_ context.Context, _, host string) ([]netip.Addr, error) {
 			return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 		}})
-		require.NoError(t, err)
-		t.Cleanup(r.Close)
-		cfg.Resolver = r
 	}
-	c, err := fetch.New(cfg)
-	require.NoError(t, err)
+	c := must(fetch.New(cfg))
 	t.Cleanup(c.Close)
 	return c
 }
@@ -50,6 +47,12 @@ func inMemory(t *testing.T, cfg fetch.Config, hosts map[string]http.Handler, tes
 		cfg.DialContext = site.DialContext
 		test(t, newClient(t, cfg), site)
 	})
+}
+
+// inBubble is a subtest of which the time is its own.
+func inBubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }
 
 func onePage(handler http.HandlerFunc) map[string]http.Handler {
@@ -91,23 +94,23 @@ func failed(t testing.TB, c *fetch.Client, url string) (*fetch.Error, error) {
 // loopback is a raw server: it hands each connection to serve and ends with the test.
 func loopback(t testing.TB, serve func(net.Conn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
+	var all sync.WaitGroup
+	all.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			serve(c)
-			_ = c.Close()
+			all.Go(func() {
+				serve(c)
+				_ = c.Close()
+			})
 		}
-	}()
+	})
 	t.Cleanup(func() {
 		_ = l.Close()
-		<-done
+		all.Wait()
 	})
 	return l.Addr().String()
 }
@@ -124,4 +127,11 @@ func pipeTo(serve func(net.Conn)) func(context.Context, string, string) (net.Con
 		}()
 		return near, nil
 	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/fetch/access"
+	"github.com/treadlight/crawl/internal/lab/realserver"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
@@ -196,7 +197,7 @@ func newProxied(t *testing.T, auth string) *proxied {
 	name, password, _ := strings.Cut(auth, ":")
 	p.http = strings.Replace(over.URL, "://", "://"+user, 1)
 	p.https = strings.Replace(overTLS.URL, "://", "://"+user, 1)
-	p.socks = "socks5://" + user + atOnce(t, p.relay.socks(name, password))
+	p.socks = "socks5://" + user + loopback(t, p.relay.socks(name, password))
 	t.Cleanup(func() {
 		over.CloseClientConnections()
 		overTLS.CloseClientConnections()
@@ -208,37 +209,6 @@ func newProxied(t *testing.T, auth string) *proxied {
 	return p
 }
 
-func atOnce(t *testing.T, serve func(net.Conn)) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() {
-				serve(c)
-				_ = c.Close()
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		all.Wait()
-	})
-	return l.Addr().String()
-}
-
-func proxyURL(t *testing.T, s string) *url.URL {
-	t.Helper()
-	u, err := url.Parse(s)
-	require.NoError(t, err)
-	return u
-}
-
 // TestProxies goes to a plain and to a secure host through each kind of proxy, with both
 // transports, and with credentials.
 func TestProxies(t *testing.T) {
@@ -246,7 +216,7 @@ func TestProxies(t *testing.T) {
 		for _, http2 := range []bool{false, true} {
 			p := newProxied(t, auth)
 			for kind, at := range map[string]string{"http": p.http, "https": p.https, "socks5": p.socks} {
-				c := newClient(t, fetch.Config{Proxy: proxyURL(t, at), HTTP2: http2, RootCAs: p.roots})
+				c := newClient(t, fetch.Config{Proxy: must(url.Parse(at)), HTTP2: http2, RootCAs: p.roots})
 				for _, tc := range []struct{ url, want string }{
 					{"http://plain.test/x?y", "plain.test /x?y "},
 					{"http://plain.test/a|b", "plain.test /a"}, // as the handler spells it
@@ -271,8 +241,7 @@ func TestProxies(t *testing.T) {
 // TestWhoseFaultItIs: what a proxy fails to do, and what the host behind it does.
 func TestWhoseFaultItIs(t *testing.T) {
 	p := newProxied(t, "me:pw")
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	nobody := must(net.Listen("tcp", "127.0.0.1:0"))
 	require.NoError(t, nobody.Close())
 	garbage := loopback(t, func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-OpenSSH\r\n\r\n") })
 	mute := loopback(t, func(net.Conn) {})
@@ -303,7 +272,7 @@ func TestWhoseFaultItIs(t *testing.T) {
 		{p.socks, "http://gone.test/", outcome.Network, "host unreachable"},
 		{p.socks, "http://forbidden.test/", outcome.AddressDenied, "not allowed by ruleset"},
 	} {
-		c := newClient(t, fetch.Config{Proxy: proxyURL(t, tc.proxy), RootCAs: p.roots})
+		c := newClient(t, fetch.Config{Proxy: must(url.Parse(tc.proxy)), RootCAs: p.roots})
 		e, err := failed(t, c, tc.url)
 		require.Equal(t, tc.class, e.Class(), err)
 		require.Equal(t, fetch.OpProxy, e.Op, err)
@@ -314,7 +283,7 @@ func TestWhoseFaultItIs(t *testing.T) {
 		c.Close()
 	}
 	require.False(t, outcome.Proxy.Overload(), "no breaker of a host is to count it")
-	c := newClient(t, fetch.Config{Proxy: proxyURL(t, p.http)})
+	c := newClient(t, fetch.Config{Proxy: must(url.Parse(p.http))})
 	res := fetched(t, c, "http://gone.test/", "a status for plain HTTP cannot be told from the host's")
 	require.Equal(t, http.StatusBadGateway, res.Status)
 }
@@ -323,13 +292,12 @@ func TestWhoseFaultItIs(t *testing.T) {
 func TestProxyOfARule(t *testing.T) {
 	first, second := newProxied(t, ""), newProxied(t, "")
 	direct := secure(t, false)
-	table, err := access.New(access.Config{Rules: []access.Rule{
+	table := must(access.New(access.Config{Rules: []access.Rule{
 		{Match: "127.0.0.1", Direct: true},
-		{Match: "plain.test:81", Proxy: proxyURL(t, second.http)},
-		{Match: "example.com", Proxy: proxyURL(t, second.socks)},
-	}})
-	require.NoError(t, err)
-	c := newClient(t, fetch.Config{Proxy: proxyURL(t, first.http), Access: table, Insecure: true, AllowPrivate: true})
+		{Match: "plain.test:81", Proxy: must(url.Parse(second.http))},
+		{Match: "example.com", Proxy: must(url.Parse(second.socks))},
+	}}))
+	c := newClient(t, fetch.Config{Proxy: must(url.Parse(first.http)), Access: table, Insecure: true, AllowPrivate: true})
 	for _, u := range []string{"http://plain.test/", "http://plain.test:81/", "https://example.com/", direct.URL} {
 		res := fetched(t, c, u, u)
 		require.Equal(t, u == direct.URL, res.RemoteAddr != "", u)
@@ -340,13 +308,13 @@ func TestProxyOfARule(t *testing.T) {
 
 func TestProxyThatIsChosen(t *testing.T) {
 	p := newProxied(t, "")
-	at := proxyURL(t, p.http)
+	at := must(url.Parse(p.http))
 	c := newClient(t, fetch.Config{RootCAs: p.roots, AllowPrivate: true, ProxyFor: func(u *url.URL) (*url.URL, error) {
 		switch u.String() {
 		case "http://plain.test", "https://example.com":
 			return at, nil
 		case "http://bad.test":
-			return proxyURL(t, "ftp://x"), nil
+			return must(url.Parse("ftp://x")), nil
 		}
 		return nil, nil
 	}})
@@ -363,7 +331,7 @@ func TestProxyThatIsChosen(t *testing.T) {
 func TestAProxyIsNoWayInwards(t *testing.T) {
 	p := newProxied(t, "")
 	for _, at := range []string{p.http, p.socks} {
-		c := newClient(t, fetch.Config{Proxy: proxyURL(t, at), Openings: seeds("http://127.0.0.1:1234")})
+		c := newClient(t, fetch.Config{Proxy: must(url.Parse(at)), Openings: seeds("http://127.0.0.1:1234")})
 		for _, u := range []string{
 			"http://10.0.0.1/", "https://192.168.1.1/", "http://localhost:1234/", "http://LOCALHOST./", "http://x.localhost/",
 			"http://intranet/", "https://printer.local/", "http://metadata.google.internal./computeMetadata/v1/", "http://nas.home.arpa/",
@@ -380,4 +348,119 @@ func TestAProxyIsNoWayInwards(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{"SOCKS 127.0.0.1:1234"}, p.seen)
+}
+
+// proxiedText is what the origin serves under every path, in one framing and coding or another.
+var proxiedText = strings.Repeat("the quick brown fox ", 5000)
+
+func proxiedOrigin(t *testing.T) (addr string) {
+	t.Helper()
+	mux := http.NewServeMux()
+	whole := func(path, coding string, body []byte) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			if coding != "" {
+				w.Header().Set("Content-Encoding", coding)
+			}
+			w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+			_, _ = w.Write(body) // the client says what came
+		})
+	}
+	whole("/length", "", []byte(proxiedText))
+	for _, coding := range []string{"gzip", "br", "zstd"} {
+		whole("/"+coding, coding, coded(t, coding, proxiedText))
+	}
+	whole("/twice", "gzip, br", coded(t, "br", string(coded(t, "gzip", proxiedText))))
+	whole("/none", "utf-8", []byte(proxiedText))
+	mux.HandleFunc("/chunked", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		for part := range strings.SplitAfterSeq(proxiedText[:len(proxiedText)/100], " ") {
+			_, _ = w.Write([]byte(part))
+			_ = http.NewResponseController(w).Flush()
+		}
+		_, _ = w.Write([]byte(proxiedText[len(proxiedText)/100:]))
+	})
+	mux.HandleFunc("/chunkedgzip", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		w.Header().Set("Content-Encoding", "gzip")
+		packed := coded(t, "gzip", proxiedText)
+		for len(packed) > 0 {
+			n := min(100, len(packed))
+			_, _ = w.Write(packed[:n])
+			_ = http.NewResponseController(w).Flush()
+			packed = packed[n:]
+		}
+	})
+	raw := func(path, head, body string) {
+		mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Write([]byte(head + "\r\nContent-Type: text/html\r\n\r\n" + body))
+			_ = conn.Close()
+		})
+	}
+	raw("/old", "HTTP/1.0 200 OK", proxiedText)
+	raw("/close", "HTTP/1.1 200 OK\r\nConnection: close", proxiedText)
+	raw("/extension", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close",
+		"000a;name=value\r\n"+proxiedText[:10]+"\r\n"+strconv.FormatInt(int64(len(proxiedText)-10), 16)+" \r\n"+proxiedText[10:]+"\r\n0\r\nX-Trailer: 1\r\n\r\n")
+	raw("/cutlength", "HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(len(proxiedText)), proxiedText[:len(proxiedText)/2])
+	raw("/cutchunks", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked", "ffff\r\n"+proxiedText[:0x8000])
+	origin := httptest.NewServer(mux)
+	t.Cleanup(origin.Close)
+	return strings.TrimPrefix(origin.URL, "http://")
+}
+
+// What real proxies make of an answer, with another framing and another coding, is the same
+// page; and one that they could not read to its end is none that is whole.
+func TestThroughRealProxies(t *testing.T) {
+	origin := proxiedOrigin(t)
+	pass := "proxy_pass http://" + origin + "; "
+	const gzip = "gzip on; gzip_types *; gzip_min_length 1; gzip_proxied any; gzip_http_version 1.0; "
+	const modern = `proxy_http_version 1.1; proxy_set_header Connection ""; `
+	for name, start := range map[string]func() *realserver.Server{
+		"nginx":                  func() *realserver.Server { return realserver.Nginx(t, "/", "", pass) },
+		"nginx, 1.1":             func() *realserver.Server { return realserver.Nginx(t, "/", "", pass+modern) },
+		"nginx, 1.1, unbuffered": func() *realserver.Server { return realserver.Nginx(t, "/", "", pass+modern+"proxy_buffering off;") },
+		"nginx, gzip":            func() *realserver.Server { return realserver.Nginx(t, "/", "", pass+gzip) },
+		"nginx, 1.1, gzip":       func() *realserver.Server { return realserver.Nginx(t, "/", "", pass+modern+gzip) },
+		"nginx, 1.1, without chunks": func() *realserver.Server {
+			return realserver.Nginx(t, "/", "", pass+modern+"chunked_transfer_encoding off;")
+		},
+		"haproxy": func() *realserver.Server { return realserver.HAProxy(t, origin, "") },
+		"haproxy, gzip": func() *realserver.Server {
+			return realserver.HAProxy(t, origin, "compression algo gzip\n  compression type text/html")
+		},
+		"haproxy, deflate": func() *realserver.Server {
+			return realserver.HAProxy(t, origin, "compression algo deflate\n  compression type text/html")
+		},
+		"haproxy, raw deflate, offloaded": func() *realserver.Server {
+			return realserver.HAProxy(t, origin, "compression algo raw-deflate\n  compression type text/html\n  compression offload")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := start()
+			c := newClient(t, fetch.Config{AllowPrivate: true})
+			for _, path := range []string{
+				"/length", "/gzip", "/br", "/zstd", "/twice", "/none", "/chunked", "/chunkedgzip", "/old", "/close", "/extension",
+			} {
+				res := fetched(t, c, proxy.URL+path, path)
+				require.Equal(t, http.StatusOK, res.Status, path)
+				require.False(t, res.Truncated, path)
+				require.True(t, proxiedText == string(res.Body), "%s: %d bytes, %q", path, len(res.Body), res.Header)
+				res.Release()
+			}
+			for _, path := range []string{"/cutlength", "/cutchunks"} {
+				res, err := c.Fetch(t.Context(), fetch.Request{URL: proxy.URL + path})
+				switch {
+				case err != nil && res != nil && res.Status == http.StatusOK:
+					require.NotEqual(t, outcome.OK, outcome.Of(200, err), path)
+				case err != nil, res.Status == http.StatusBadGateway:
+				default: // the end of the connection is the end of such an answer
+					require.Equal(t, "nginx, 1.1, without chunks", name, "%s: %d bytes are taken for the whole page: %q", path, len(res.Body), res.Header)
+				}
+			}
+		})
+	}
 }

@@ -21,7 +21,10 @@ import (
 
 	"github.com/treadlight/crawl/internal/fetch"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
+	"github.com/treadlight/crawl/internal/ratelimit/backoff"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
+	"github.com/treadlight/crawl/resilience"
+	"github.com/treadlight/crawl/transport"
 )
 
 // impatient gives every request a second, its body included.
@@ -51,21 +54,22 @@ func TestAPolicysEndIsTheError(t *testing.T) {
 		"header":  {fetchtest.HangInHeader, fetch.OpHeader},
 		"body":    {fetchtest.HangInBody, fetch.OpBody},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				h := fetchtest.HostilePipes(t)
-				cfg := fetch.Config{DialContext: h.DialContext, Chain: func(base http.RoundTripper) http.RoundTripper {
-					return impatient{base, cause}
-				}}
-				if tc.b == "" {
-					cfg.DialContext = hang
-				}
-				begin := time.Now()
-				_, err := newClient(t, cfg).Fetch(t.Context(), fetch.Request{URL: h.URL(tc.b)})
-				require.ErrorIs(t, err, cause)
-				require.Equal(t, tc.op, asError(t, err).Op)
-				require.Equal(t, time.Second, time.Since(begin))
-			})
+		inBubble(t, name, func(t *testing.T) {
+			h := fetchtest.HostilePipes(t)
+			cfg := fetch.Config{DialContext: h.DialContext, Chain: func(base http.RoundTripper) http.RoundTripper {
+				return impatient{base, cause}
+			}}
+			if tc.b == "" {
+				cfg.DialContext = hang
+			}
+			begin := time.Now()
+			res, err := newClient(t, cfg).Fetch(t.Context(), fetch.Request{URL: h.URL(tc.b)})
+			require.ErrorIs(t, err, cause)
+			if tc.op == fetch.OpBody {
+				require.Equal(t, "half", string(res.Body), "what had arrived is kept")
+			}
+			require.Equal(t, tc.op, asError(t, err).Op)
+			require.Equal(t, time.Second, time.Since(begin))
 		})
 	}
 }
@@ -114,7 +118,7 @@ func framed(t *testing.T, answer func(f *http2.Framer, c net.Conn, stream uint32
 	t.Helper()
 	cert := secure(t, true).TLS.Certificates
 	requests = new(atomic.Int32)
-	at := atOnce(t, func(c net.Conn) {
+	at := loopback(t, func(c net.Conn) {
 		over := tls.Server(c, &tls.Config{Certificates: cert, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12})
 		hello := make([]byte, len(http2.ClientPreface))
 		if _, err := io.ReadFull(over, hello); err != nil {
@@ -257,4 +261,210 @@ func TestRefusedStreamsAreNotSentAgain(t *testing.T) {
 			require.EqualValues(t, 2, requests.Load())
 		})
 	}
+}
+
+// retrying is a chain that sends a request up to three times, a second apart.
+func retrying(t *testing.T) func(http.RoundTripper) http.RoundTripper {
+	t.Helper()
+	policy := must(transport.NewRetry(resilience.RetryConfig[*http.Response]{
+		MaxAttempts: 3, Backoff: backoff.Constant(time.Second),
+	}))
+	return transport.Layers{Retry: policy}.Chain
+}
+
+// spoilt answers with the statuses in turn, then with 200.
+func spoilt(statuses ...int) map[string]http.Handler {
+	var n atomic.Int32
+	return onePage(func(w http.ResponseWriter, _ *http.Request) {
+		if i := int(n.Add(1)) - 1; i < len(statuses) {
+			w.WriteHeader(statuses[i])
+			return
+		}
+		fmt.Fprint(w, "page")
+	})
+}
+
+func TestARequestWithAgainIsSentAgain(t *testing.T) {
+	cfg := fetch.Config{Repeating: retrying(t)}
+	inMemory(t, cfg, spoilt(503, 503), func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
+		var before, told []int
+		begin := time.Now()
+		res := must(c.Fetch(t.Context(), fetch.Request{
+			URL: "http://a.test/",
+			OnHeader: func(res *fetch.Response) {
+				require.Equal(t, time.Duration(len(told))*time.Second, time.Since(begin), "at once, and not after the pause")
+				told = append(told, res.Status)
+			},
+			Again: func(_ context.Context, res *fetch.Response, err error) error {
+				require.NoError(t, err)
+				require.Nil(t, res.Body)
+				before = append(before, res.Status)
+				return nil
+			},
+		}))
+		require.Equal(t, "page", string(res.Body))
+		require.Equal(t, []int{503, 503}, before)
+		require.Equal(t, []int{503, 503, 200}, told, "every header once")
+		require.Len(t, site.Requests(), 3)
+		for _, r := range site.Requests() {
+			require.Equal(t, 1, r.Conn, "what was discarded kept its connection from being used again")
+		}
+	})
+}
+
+func TestARequestWithoutAgainIsSentOnce(t *testing.T) {
+	for name, cfg := range map[string]fetch.Config{
+		"its chain does not repeat": {Repeating: retrying(t)},
+		"its chain would":           {Chain: retrying(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMemory(t, cfg, spoilt(503), func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
+				res, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/"})
+				if cfg.Chain == nil {
+					require.NoError(t, err)
+					require.Equal(t, 503, res.Status)
+				} else {
+					require.ErrorContains(t, err, "once only")
+				}
+				require.Len(t, site.Requests(), 1)
+			})
+		})
+	}
+}
+
+func TestAgainDecides(t *testing.T) {
+	refused := errors.New("no permit")
+	cfg := fetch.Config{Repeating: retrying(t)}
+	inMemory(t, cfg, spoilt(503), func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
+		_, err := c.Fetch(t.Context(), fetch.Request{
+			URL:   "http://a.test/",
+			Again: func(context.Context, *fetch.Response, error) error { return refused },
+		})
+		require.ErrorIs(t, err, refused)
+		e := asError(t, err)
+		require.Equal(t, fetch.OpPolicy, e.Op)
+		require.Equal(t, outcome.Canceled, e.Class())
+		require.Len(t, site.Requests(), 1)
+	})
+}
+
+func TestAgainHearsOfErrors(t *testing.T) {
+	cfg := fetch.Config{Repeating: retrying(t), HeaderTimeout: 5 * time.Second}
+	hosts := onePage(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	inMemory(t, cfg, hosts, func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
+		n := 0
+		_, err := c.Fetch(t.Context(), fetch.Request{
+			URL: "http://a.test/",
+			Again: func(_ context.Context, res *fetch.Response, err error) error {
+				require.Nil(t, res)
+				require.Error(t, err)
+				n++
+				time.Sleep(7 * time.Second) // longer than the host may be silent: it has no part in this
+				return nil
+			},
+		})
+		require.ErrorIs(t, err, resilience.ErrRetriesExhausted)
+		require.Equal(t, 2, n)
+		require.Len(t, site.Requests(), 3)
+	})
+}
+
+func TestAPolicyThatRefusesSendsNothing(t *testing.T) {
+	core := must(resilience.NewBulkhead(resilience.BulkheadConfig{MaxConcurrency: 1}))
+	full := must(transport.NewBulkhead(core))
+	cfg := fetch.Config{Chain: transport.Layers{Bulkhead: full}.PageChain}
+	hosts := onePage(func(w http.ResponseWriter, _ *http.Request) {
+		w.(http.Flusher).Flush()
+		time.Sleep(10 * time.Second)
+	})
+	inMemory(t, cfg, hosts, func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/"})
+			done <- err
+		}()
+		time.Sleep(5 * time.Second) // the header is there, the body is not over
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err := c.Fetch(ctx, fetch.Request{URL: "http://a.test/"})
+		e := asError(t, err)
+		require.Equal(t, fetch.OpPolicy, e.Op)
+		require.Zero(t, e.Sends)
+		require.NoError(t, <-done)
+		fetched(t, c, "http://a.test/", "the slot came free with the body")
+		require.Len(t, site.Requests(), 2)
+	})
+}
+
+func TestPermitIsAskedForBehindThePolicies(t *testing.T) {
+	core := must(resilience.NewBulkhead(resilience.BulkheadConfig{MaxConcurrency: 1, MaxQueue: 1}))
+	queue := must(transport.NewBulkhead(core))
+	cfg := fetch.Config{Chain: transport.Layers{Bulkhead: queue}.PageChain}
+	slow := onePage(func(http.ResponseWriter, *http.Request) { time.Sleep(5 * time.Second) })
+	inMemory(t, cfg, slow, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
+		begin, asked := time.Now(), make(chan time.Duration, 2)
+		get := func() error {
+			_, err := c.Fetch(t.Context(), fetch.Request{URL: "http://a.test/", Permit: func(context.Context) error {
+				asked <- time.Since(begin)
+				return nil
+			}})
+			return err
+		}
+		first := make(chan error, 1)
+		go func() { first <- get() }()
+		time.Sleep(time.Second)
+		require.NoError(t, get())
+		require.NoError(t, <-first)
+		require.Zero(t, <-asked)
+		require.Equal(t, 5*time.Second, <-asked, "not when it got in line")
+	})
+}
+
+func TestWithoutAPermitNothingIsSent(t *testing.T) {
+	refused := errors.New("not now")
+	for name, cfg := range map[string]fetch.Config{
+		"no policies": {},
+		"policies":    {Chain: transport.Layers{}.PageChain},
+		"a retry":     {Repeating: retrying(t)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMemory(t, cfg, spoilt(), func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
+				fetched(t, c, "http://a.test/", "what is left of another request does not show")
+				asked := 0
+				_, err := c.Fetch(t.Context(), fetch.Request{
+					URL:    "http://a.test/",
+					Permit: func(context.Context) error { asked++; return refused },
+					Again:  func(context.Context, *fetch.Response, error) error { t.Error("asked again"); return nil },
+				})
+				require.ErrorIs(t, err, refused)
+				e := asError(t, err)
+				require.Equal(t, fetch.OpPolicy, e.Op)
+				require.Zero(t, e.Sends)
+				require.Equal(t, outcome.Canceled, e.Class())
+				require.Equal(t, 1, asked)
+				require.Len(t, site.Requests(), 1)
+			})
+		})
+	}
+}
+
+// TestTheFailureBeforeStands: what ends the pause between two tries is no failure of the host.
+func TestTheFailureBeforeStands(t *testing.T) {
+	policy := must(transport.NewRetry(resilience.RetryConfig[*http.Response]{
+		MaxAttempts: 3, Backoff: backoff.Constant(time.Minute),
+	}))
+	cfg := fetch.Config{Repeating: transport.Layers{Retry: policy}.Chain, Timeout: 10 * time.Second}
+	hosts := onePage(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	inMemory(t, cfg, hosts, func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
+		begin := time.Now()
+		_, err := c.Fetch(t.Context(), fetch.Request{
+			URL:   "http://a.test/",
+			Again: func(context.Context, *fetch.Response, error) error { return nil },
+		})
+		require.Equal(t, 10*time.Second, time.Since(begin))
+		e := asError(t, err)
+		require.Equal(t, outcome.Network, e.Class(), "and not the timeout that ended the pause")
+		require.Zero(t, e.Took)
+		require.Len(t, site.Requests(), 1)
+	})
 }

@@ -258,8 +258,7 @@ func TestKeepsOnlyWhatIsClean(t *testing.T) {
 			defer tr.CloseIdleConnections()
 			_, _ = get(tr, wait(t.Context()), "a.test", "/")
 			w := wait(t.Context())
-			body, err := get(tr, w, "a.test", "/")
-			require.NoError(t, err)
+			body := must(get(tr, w, "a.test", "/"))
 			if tc.end == "kept" {
 				require.True(t, w.reused)
 				require.Equal(t, 1, dials)

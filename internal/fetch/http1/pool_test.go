@@ -38,9 +38,7 @@ func TestRequestsWaitInTurn(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range done {
 			all.Go(func() {
-				body, err := get(tr, wait(t.Context()), "a.test", "/")
-				require.NoError(t, err)
-				require.Equal(t, "page", body)
+				require.Equal(t, "page", must(get(tr, wait(t.Context()), "a.test", "/")))
 				done[i] = time.Since(begin)
 			})
 			synctest.Wait() // so that it is behind those before it
@@ -85,12 +83,11 @@ func TestWhoGivesUpWaitingCostsNobody(t *testing.T) {
 // TestTurnAndEndAtOnce lets turns and cancellations come at the same instants, on healthy
 // connections and on such as die, for one place to be lost or given twice.
 func TestTurnAndEndAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &site{serve: requests(func(c net.Conn, path string) bool {
-			time.Sleep(time.Second)
-			return path == "/" && say(c, page)
-		})}
-		tr := s.transport(t, nil)
+	serve := requests(func(c net.Conn, path string) bool {
+		time.Sleep(time.Second)
+		return path == "/" && say(c, page)
+	})
+	withSite(t, serve, nil, func(t *testing.T, s *site, tr *Transport) {
 		var all sync.WaitGroup
 		for i := range 300 {
 			all.Go(func() {
@@ -112,9 +109,7 @@ func TestTurnAndEndAtOnce(t *testing.T) {
 			require.True(t, h.places.TryAcquire(2), "a place is lost")
 			h.places.Release(2)
 		}
-		body, err := get(tr, wait(t.Context()), "host0", "/")
-		require.NoError(t, err)
-		require.Equal(t, "page", body)
+		require.Equal(t, "page", must(get(tr, wait(t.Context()), "host0", "/")))
 	})
 }
 
@@ -122,8 +117,7 @@ func TestTheOldestAreClosed(t *testing.T) {
 	withSite(t, requests(slow), func(c *Config) { c.MaxIdle = 2 }, func(t *testing.T, s *site, tr *Transport) {
 		ask := func(host string) bool {
 			w := wait(t.Context())
-			_, err := get(tr, w, host, "/")
-			require.NoError(t, err)
+			must(get(tr, w, host, "/"))
 			return w.reused
 		}
 		require.False(t, ask("a"))
@@ -170,23 +164,20 @@ func TestCloseWhileRequestsAreUnderWay(t *testing.T) {
 		all.Wait()
 		synctest.Wait()
 		require.Zero(t, s.kept())
-		_, err := get(tr, wait(t.Context()), "a", "/")
-		require.NoError(t, err)
+		must(get(tr, wait(t.Context()), "a", "/"))
 		require.Zero(t, s.kept(), "nothing is kept from now on")
 	})
 }
 
 func TestDeadConnectionsAreNotLent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &site{serve: requests(func(c net.Conn, _ string) bool {
-			say(c, page)
-			return false
-		})}
-		tr := s.transport(t, nil)
+	serve := requests(func(c net.Conn, _ string) bool {
+		say(c, page)
+		return false
+	})
+	withSite(t, serve, nil, func(t *testing.T, _ *site, tr *Transport) {
 		for range 3 {
 			w := wait(t.Context())
-			_, err := get(tr, w, "a", "/")
-			require.NoError(t, err)
+			must(get(tr, w, "a", "/"))
 			require.False(t, w.reused)
 			time.Sleep(time.Second)
 		}
@@ -241,9 +232,7 @@ func TestTheContextEndsEveryPhase(t *testing.T) {
 		}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &site{serve: serve}
-				tr := s.transport(t, nil)
+			withSite(t, serve, nil, func(t *testing.T, s *site, tr *Transport) {
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(time.Second, func() { cancel(errEnough) })
 				begin := time.Now()
@@ -282,9 +271,7 @@ func TestAnEndThatComesLate(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			_, _ = get(tr, wait(ctx), "a", "/")
 			cancel()
-			body, err := get(tr, wait(t.Context()), "a", "/")
-			require.NoError(t, err)
-			require.Equal(t, "page", body)
+			require.Equal(t, "page", must(get(tr, wait(t.Context()), "a", "/")))
 		}
 	})
 }
@@ -295,8 +282,7 @@ func TestAfterTheEnd(t *testing.T) {
 		for i := range 5 {
 			ctx, cancel := context.WithCancel(t.Context())
 			w := wait(ctx)
-			_, err := get(tr, w, "a", "/")
-			require.NoError(t, err)
+			must(get(tr, w, "a", "/"))
 			require.Equal(t, i > 0, w.reused)
 			cancel()
 			synctest.Wait()
@@ -305,19 +291,15 @@ func TestAfterTheEnd(t *testing.T) {
 }
 
 func TestABodyIsClosedEarly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &site{serve: requests(func(c net.Conn, _ string) bool {
-			return say(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 100000))
-		})}
-		tr := s.transport(t, nil)
-		resp, err := wait(t.Context()).do(tr, &Request{Host: "a", Target: "/"})
-		require.NoError(t, err)
-		n, err := resp.Body.Read(make([]byte, 10))
-		require.NoError(t, err)
-		require.Positive(t, n)
+	serve := requests(func(c net.Conn, _ string) bool {
+		return say(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"+strings.Repeat("x", 100000))
+	})
+	withSite(t, serve, nil, func(t *testing.T, s *site, tr *Transport) {
+		resp := must(wait(t.Context()).do(tr, &Request{Host: "a", Target: "/"}))
+		require.Positive(t, must(resp.Body.Read(make([]byte, 10))))
 		for range 2 { // the second time does nothing
 			require.NoError(t, resp.Body.Close())
-			_, err = resp.Body.Read(make([]byte, 10))
+			_, err := resp.Body.Read(make([]byte, 10))
 			require.ErrorIs(t, err, errBodyClosed)
 			require.Zero(t, s.kept())
 		}
@@ -341,10 +323,9 @@ func TestTLSDoesNotWaitToSayGoodbye(t *testing.T) {
 		for name, early := range map[string]bool{"closed": true, "ended": false} {
 			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errEnough)
 			begin := time.Now()
-			resp, err := wait(ctx).do(tr, &Request{TLS: true, Host: "a", Target: "/"})
-			require.NoError(t, err)
+			resp := must(wait(ctx).do(tr, &Request{TLS: true, Host: "a", Target: "/"}))
 			if !early {
-				_, err = io.ReadAll(resp.Body)
+				_, err := io.ReadAll(resp.Body)
 				require.ErrorIs(t, err, errEnough)
 				begin = begin.Add(time.Second)
 			}
@@ -353,4 +334,11 @@ func TestTLSDoesNotWaitToSayGoodbye(t *testing.T) {
 			cancel()
 		}
 	})
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

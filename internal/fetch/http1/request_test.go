@@ -61,8 +61,7 @@ func TestBadRequests(t *testing.T) {
 func TestAppendHeader(t *testing.T) {
 	h := http.Header{"X-B": {"1", "2"}, "Accept": {"*/*"}, "User-Agent": {"me"}, "host": {"evil.test"}, "X-A": nil}
 	for range 10 { // whatever the order of the map
-		got, err := AppendHeader([]byte("Y: z\r\n"), h)
-		require.NoError(t, err)
+		got := must(AppendHeader([]byte("Y: z\r\n"), h))
 		require.Equal(t, "Y: z\r\nUser-Agent: me\r\nAccept: */*\r\nX-B: 1\r\nX-B: 2\r\n", string(got))
 	}
 	for name, value := range map[string]string{"A b": "", "": "", "A:": "", "A\r\nB": "", "C": "d\r\nE: f", "D": "\x00"} {
@@ -80,8 +79,7 @@ func recorded(t *testing.T, said string, step int, limit int64, read func(io.Rea
 	})
 	defer tr.CloseIdleConnections()
 	rec := &Recording{Max: limit}
-	resp, err := wait(t.Context()).do(tr, &Request{Host: "a.test", Target: "/x", Recording: rec})
-	require.NoError(t, err)
+	resp := must(wait(t.Context()).do(tr, &Request{Host: "a.test", Target: "/x", Recording: rec}))
 	read(resp.Body)
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, "GET /x HTTP/1.1\r\nHost: a.test\r\n\r\n", string(rec.Request))

@@ -22,10 +22,8 @@ import (
 
 func certificate(t *testing.T) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)}, &x509.Certificate{}, &key.PublicKey, key)
-	require.NoError(t, err)
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
+	der := must(x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)}, &x509.Certificate{}, &key.PublicKey, key))
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -45,8 +43,7 @@ func handshake(dial dialer) dialer {
 
 func listen(t *testing.T, serve func(c *net.TCPConn)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must(net.Listen("tcp", "127.0.0.1:0"))
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -88,8 +85,7 @@ func eventually(t *testing.T, what func() bool) {
 func ask(t *testing.T, tr *Transport, secure bool, addr string) (reused bool) {
 	t.Helper()
 	w := wait(t.Context())
-	resp, err := w.do(tr, &Request{TLS: secure, Host: addr, Target: "/"})
-	require.NoError(t, err)
+	resp := must(w.do(tr, &Request{TLS: secure, Host: addr, Target: "/"}))
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	b := make([]byte, 8)
 	n, err := resp.Body.Read(b)
