@@ -51,24 +51,28 @@ func (j *journal) about(text string) (lines []string) {
 	return lines
 }
 
-type writes struct{ *journal }
+// sinkFunc is a sink that is called with each record.
+type sinkFunc func(*record.Record)
 
-func (w writes) Write(r *record.Record) error {
-	class := ""
-	if r.Error != nil {
-		class = r.Error.Class
-	}
-	w.add("sink %s %s", strings.TrimPrefix(r.URL, shop), class)
-	return nil
+func (f sinkFunc) Write(r *record.Record) error { f(r); return nil }
+func (sinkFunc) Flush() error                   { return nil }
+func (sinkFunc) Close() error                   { return nil }
+
+// sink notes URLs and classes of errors.
+func (j *journal) sink() record.Sink {
+	return sinkFunc(func(r *record.Record) {
+		class := ""
+		if r.Error != nil {
+			class = r.Error.Class
+		}
+		j.add("sink %s %s", strings.TrimPrefix(r.URL, shop), class)
+	})
 }
-func (writes) Flush() error { return nil }
-func (writes) Close() error { return nil }
 
 func crawlOf(t *testing.T, site *crawltest.Site, o crawl.Options) error {
 	t.Helper()
 	o.Fetcher = site
-	c, err := crawl.New(o)
-	require.NoError(t, err)
+	c := must(crawl.New(o))
 	return c.Run(t.Context(), shop)
 }
 
@@ -106,7 +110,7 @@ func TestHooksInOrder(t *testing.T) {
 			OnError:    func(f crawl.Failure) { j.add("error %s %v", strings.TrimPrefix(f.URL, shop), f.Err) },
 			OnSkip:     func(s crawl.Skipped) { j.add("skip %s of %s: %s", s.URL, s.Referrer, s.Reason) },
 			OnPage:     func(_ context.Context, p *crawl.Page) error { j.add("page %d %s", p.Status, p.URL.Path); return nil },
-			Router:     router, Sinks: []record.Sink{writes{&j}},
+			Router:     router, Sinks: []record.Sink{j.sink()},
 		}))
 		require.Equal(t, []string{
 			"request", "response 503", "request", "response 200", "page 200", "route", "error  no good", "sink  handler",
@@ -174,10 +178,8 @@ func TestPanicsAreThePages(t *testing.T) {
 				if tc.o.Fetcher == nil && tc.o.Transport == nil {
 					tc.o.Fetcher = pagesWithBad()
 				}
-				tc.o.Sinks, tc.o.Log = []record.Sink{writes{&j}}, slog.New(slog.NewTextHandler(&lockedWriter{w: &log}, nil))
-				c, err := crawl.New(tc.o)
-				require.NoError(t, err)
-				require.NoError(t, c.Run(t.Context(), shop))
+				tc.o.Sinks, tc.o.Log = []record.Sink{j.sink()}, slog.New(slog.NewTextHandler(&lockedWriter{w: &log}, nil))
+				require.NoError(t, must(crawl.New(tc.o)).Run(t.Context(), shop))
 				require.Equal(t, []string{strings.TrimSpace("sink  " + tc.class)}, j.about("/bad"))
 				require.Equal(t, []string{"sink"}, j.about("/good"))
 				require.Empty(t, j.about("/extra"), "the handler that panicked has followed nothing")
@@ -239,14 +241,12 @@ func TestHooksCallBack(t *testing.T) {
 		}
 		site := pagesWithBad()
 		site.Set("/extra", crawltest.Page{Body: "e"})
-		var err error
-		c, err = crawl.New(crawl.Options{
+		c = must(crawl.New(crawl.Options{
 			Fetcher: site, OnRequest: func(*http.Request) error { use(); return nil }, OnResponse: func(*http.Response) error { use(); return nil },
 			OnError: func(crawl.Failure) { use() }, OnSkip: func(crawl.Skipped) { use() },
 			OnPage: func(_ context.Context, p *crawl.Page) error { use(); return p.Err },
 			Bodies: map[string]crawl.BodyHandler{"text/x": {Handle: func(context.Context, *crawl.Page, io.Reader) error { use(); return errors.New("x") }}},
-		})
-		require.NoError(t, err)
+		}))
 		require.NoError(t, c.Run(t.Context(), shop))
 		require.Equal(t, []int{1, 1, 1}, []int{site.Count("/bad"), site.Count("/good"), site.Count("/extra")})
 	})
@@ -290,9 +290,7 @@ func TestHooksEndTheCrawl(t *testing.T) {
 				var c *crawl.Crawler
 				o := tc.o(&c, cancel)
 				o.Fetcher = pagesWithBad()
-				var err error
-				c, err = crawl.New(o)
-				require.NoError(t, err)
+				c = must(crawl.New(o))
 				begin := time.Now()
 				require.ErrorIs(t, c.Run(ctx, shop), tc.err)
 				require.LessOrEqual(t, time.Since(begin), tc.ends)
@@ -309,8 +307,7 @@ func TestBodiesAndFollow(t *testing.T) {
 			"/film": {Body: large, Header: http.Header{"Content-Type": {"video/mp4"}}}, "/also": {Body: "also"},
 		})
 		dir := t.TempDir()
-		kept, err := crawl.Items[string](filepath.Join(dir, "items.jsonl"), nil)
-		require.NoError(t, err)
+		kept := must(crawl.Items[string](filepath.Join(dir, "items.jsonl"), nil))
 		var page *crawl.Page
 		var digest string
 		require.NoError(t, crawlOf(t, site, crawl.Options{
@@ -345,12 +342,8 @@ func TestBodiesAndFollow(t *testing.T) {
 		}))
 		require.NoError(t, kept.Close())
 		require.Equal(t, fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(large))), digest)
-		info, err := os.Stat(filepath.Join(dir, "film"))
-		require.NoError(t, err)
-		require.EqualValues(t, len(large), info.Size())
-		items, err := os.ReadFile(filepath.Join(dir, "items.jsonl"))
-		require.NoError(t, err)
-		require.Equal(t, "\"http://shop.example/film\"\n", string(items))
+		require.EqualValues(t, len(large), must(os.Stat(filepath.Join(dir, "film"))).Size())
+		require.Equal(t, "\"http://shop.example/film\"\n", string(must(os.ReadFile(filepath.Join(dir, "items.jsonl")))))
 		require.Equal(t, []int{1, 1, 0}, []int{site.Count("/film"), site.Count("/also"), site.Count("/late")}, "links of a body are its handler's to find")
 		require.Equal(t, "over", page.Follow("/late").Reason)
 	})
@@ -390,8 +383,7 @@ func TestExtractorsFindLinks(t *testing.T) {
 // A session begins with a request of the program's own and goes on in a jar that it shares with the crawl.
 func TestCookieJar(t *testing.T) {
 	crawltest.FakeClock(t, func(t *testing.T) {
-		jar, err := cookiejar.New(nil)
-		require.NoError(t, err)
+		jar := must(cookiejar.New(nil))
 		site := crawltest.NewSite(map[string]crawltest.Page{"/": {Handler: func(w http.ResponseWriter, r *http.Request) {
 			c, err := r.Cookie("sid")
 			if err != nil {
@@ -412,14 +404,12 @@ func TestCookieJar(t *testing.T) {
 
 // Options that exclude each other, or make no sense, are errors of New which name the field.
 func TestOwnPartsAreChecked(t *testing.T) {
-	jar, err := cookiejar.New(nil)
-	require.NoError(t, err)
+	jar := must(cookiejar.New(nil))
 	body := crawl.BodyHandler{Handle: func(context.Context, *crawl.Page, io.Reader) error { return nil }}
 	var twice [2]record.Sink
 	items := filepath.Join(t.TempDir(), "items.jsonl")
 	for i := range twice {
-		twice[i], err = crawl.Items[int](items, nil)
-		require.NoError(t, err)
+		twice[i] = must(crawl.Items[int](items, nil))
 		defer func() { require.NoError(t, twice[i].Close()) }()
 	}
 	for want, o := range map[string]crawl.Options{
@@ -450,8 +440,7 @@ func TestUnreachable(t *testing.T) {
 		err := crawlOf(t, site, crawl.Options{})
 		require.ErrorIs(t, err, crawl.ErrUnreachable)
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
-		c, err := crawl.New(crawl.Options{Fetcher: site})
-		require.NoError(t, err)
+		c := must(crawl.New(crawl.Options{Fetcher: site}))
 		err = c.Run(t.Context())
 		require.ErrorIs(t, err, crawl.ErrSeed)
 		require.NotErrorIs(t, err, crawl.ErrUnreachable)

@@ -14,16 +14,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/treadlight/crawl"
+	_ "github.com/treadlight/crawl/console"
 	"github.com/treadlight/crawl/record"
+	_ "github.com/treadlight/crawl/redis"
+	_ "github.com/treadlight/crawl/sqlite"
+	_ "github.com/treadlight/crawl/traces"
 )
 
 // A loop that takes its time, follows links, adds seeds and is left: the page that it holds is under way.
 func TestLoop(t *testing.T) {
 	cfg, url := fast(site{"/": "one", "/two": "two", "/three": "three", "/four": "four"}, t)
-	c, err := crawl.New(cfg)
-	require.NoError(t, err)
+	c := must(crawl.New(cfg))
 	var got []string
 	for p, err := range c.Crawl(t.Context(), url) {
 		require.NoError(t, err)
@@ -58,8 +62,7 @@ func TestLoopsThatEnd(t *testing.T) {
 	cfg.StateDir = filepath.Join(dir, "state")
 	looked := make(map[string]int)
 	loop := func(o crawl.Options, at *record.Position, end func(), seeds ...string) {
-		books, err := crawl.Items[book](path, at)
-		require.NoError(t, err)
+		books := must(crawl.Items[book](path, at))
 		defer books.Close()
 		o.Sinks = []record.Sink{books}
 		n := 0
@@ -73,8 +76,7 @@ func TestLoopsThatEnd(t *testing.T) {
 		}, seeds...)
 	}
 	again := func(end func()) {
-		state, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.StateDir})
-		require.NoError(t, err)
+		state := must(crawl.OpenState(crawl.StateConfig{Dir: cfg.StateDir}))
 		at := state.Position(path)
 		loop(state.Options(), &at, end)
 	}
@@ -82,9 +84,7 @@ func TestLoopsThatEnd(t *testing.T) {
 	again(func() {})
 	killed(t, cfg.StateDir, path)
 	again(nil)
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(string(text)), "\n"))
+	require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(string(must(os.ReadFile(path)))), "\n"))
 	twice := 0
 	for path, n := range looked {
 		if require.LessOrEqual(t, n, 2, path); n == 2 {
@@ -141,15 +141,11 @@ func killed(t *testing.T, state, items string) {
 	t.Helper()
 	program := exec.CommandContext(t.Context(), os.Args[0])
 	program.Env = append(os.Environ(), killedVariable+"="+state+"\n"+items)
-	in, err := program.StdinPipe()
-	require.NoError(t, err)
+	in := must(program.StdinPipe())
 	defer in.Close()
-	out, err := program.StdoutPipe()
-	require.NoError(t, err)
+	out := must(program.StdoutPipe())
 	require.NoError(t, program.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(t, err)
-	require.Equal(t, "ten pages\n", line)
+	require.Equal(t, "ten pages\n", must(bufio.NewReader(out).ReadString('\n')))
 	require.NoError(t, program.Process.Kill())
 	require.Error(t, program.Wait())
 }
@@ -170,8 +166,7 @@ func TestLoopBehindOnPage(t *testing.T) {
 		}
 		return nil
 	}
-	c, err := crawl.New(cfg)
-	require.NoError(t, err)
+	c := must(crawl.New(cfg))
 	got := make(map[string]string)
 	for p, err := range c.Crawl(t.Context(), url) {
 		require.NoError(t, err)
@@ -191,4 +186,12 @@ func TestErrStop(t *testing.T) {
 	c := run(t, cfg, url)
 	require.Equal(t, 1, n)
 	require.Equal(t, int64(1), c.Snapshot().Records)
+}
+
+func TestMain(m *testing.M) {
+	if paths := os.Getenv(killedVariable); paths != "" {
+		toBeKilled(paths)
+		return
+	}
+	goleak.VerifyTestMain(m)
 }

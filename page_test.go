@@ -45,8 +45,7 @@ func fast(s http.Handler, t *testing.T) (crawl.Options, string) {
 
 func run(t *testing.T, cfg crawl.Options, seed string) *crawl.Crawler {
 	t.Helper()
-	c, err := crawl.New(cfg)
-	require.NoError(t, err)
+	c := must(crawl.New(cfg))
 	require.NoError(t, c.Run(t.Context(), seed))
 	return c
 }
@@ -58,8 +57,7 @@ func TestPage(t *testing.T) {
 	cfg, url := fast(site{"/": body}, t)
 	cfg.MaxPages, cfg.Scope.Resources = 1, true
 	var pages []*crawl.Page
-	c, err := crawl.New(cfg)
-	require.NoError(t, err)
+	c := must(crawl.New(cfg))
 	for page, err := range c.Crawl(t.Context(), url) {
 		require.NoError(t, err)
 		pages = append(pages, page, page.Clone())
@@ -129,8 +127,7 @@ func TestPagesThatAreNone(t *testing.T) {
 	})
 	cfg, url := fast(mux, t)
 	cfg.Politeness.Retries = -1
-	c, err := crawl.New(cfg)
-	require.NoError(t, err)
+	c := must(crawl.New(cfg))
 	got := map[string]string{}
 	for p, err := range c.Crawl(t.Context(), url) {
 		require.NoError(t, err)
@@ -230,8 +227,12 @@ func TestFollow(t *testing.T) {
 		}
 		return nil
 	}
-	var records sinkOf
-	cfg.Sinks = []record.Sink{&records}
+	failed := map[string]string{} // by path
+	cfg.Sinks = []record.Sink{sinkFunc(func(r *record.Record) {
+		if r.Error != nil {
+			failed[strings.TrimPrefix(r.URL, url)] = r.Error.Class + " " + r.Error.Message
+		}
+	})}
 	c := run(t, cfg, url)
 	require.Equal(t, "done", c.Snapshot().State)
 	require.Len(t, order, 23, order)
@@ -239,25 +240,8 @@ func TestFollow(t *testing.T) {
 	require.Equal(t, "HEAD", asked)
 	require.Equal(t, "/first", order[1])
 	require.Equal(t, "/late", order[22])
-	require.Equal(t, "handler no good", records.errors["/3"])
-	require.Equal(t, "handler panic: worse", records.errors["/4"])
-	require.Equal(t, "", records.errors["/5"])
+	require.Equal(t, map[string]string{"/3": "handler no good", "/4": "handler panic: worse"}, failed)
 }
-
-type sinkOf struct{ errors map[string]string }
-
-func (s *sinkOf) Write(r *record.Record) error {
-	if s.errors == nil {
-		s.errors = map[string]string{}
-	}
-	path := r.URL[strings.LastIndexByte(r.URL, '/'):]
-	if s.errors[path] = ""; r.Error != nil {
-		s.errors[path] = r.Error.Class + " " + r.Error.Message
-	}
-	return nil
-}
-func (s *sinkOf) Flush() error { return nil }
-func (s *sinkOf) Close() error { return nil }
 
 // echo answers with a page, a redirect or not at all, by the path, and keeps what it was asked.
 type echo struct {
@@ -341,8 +325,7 @@ func TestRequests(t *testing.T) {
 		return nil
 	}
 	run(t, cfg, url)
-	state, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.StateDir})
-	require.NoError(t, err)
+	state := must(crawl.OpenState(crawl.StateConfig{Dir: cfg.StateDir}))
 	kept := state.Options()
 	kept.OnPage, kept.Router, kept.HandlersFollow = cfg.OnPage, cfg.Router, true
 	run(t, kept, url)
@@ -401,22 +384,17 @@ func TestEmit(t *testing.T) {
 		return nil
 	}
 	files := func(position func(string) *record.Position) (all []record.Sink) {
-		books, err := crawl.Items[book](filepath.Join(dir, "books.jsonl"), position("books.jsonl"))
-		require.NoError(t, err)
-		notes, err := crawl.Items[note](filepath.Join(dir, "notes.jsonl"), position("notes.jsonl"))
-		require.NoError(t, err)
+		books := must(crawl.Items[book](filepath.Join(dir, "books.jsonl"), position("books.jsonl")))
+		notes := must(crawl.Items[note](filepath.Join(dir, "notes.jsonl"), position("notes.jsonl")))
 		return []record.Sink{books, notes}
 	}
 	cfg.Concurrency, cfg.OnPage = 1, handler
 	runInto(t, cfg, url, files(func(string) *record.Position { return nil }))
-	file, err := os.OpenFile(filepath.Join(dir, "books.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	require.NoError(t, err)
-	_, err = file.WriteString("{\"title\":\"what a crash left behind")
-	require.NoError(t, err)
+	file := must(os.OpenFile(filepath.Join(dir, "books.jsonl"), os.O_APPEND|os.O_WRONLY, 0))
+	must(file.WriteString("{\"title\":\"what a crash left behind"))
 	require.NoError(t, file.Close())
 
-	state, err := crawl.OpenState(crawl.StateConfig{Dir: cfg.StateDir})
-	require.NoError(t, err)
+	state := must(crawl.OpenState(crawl.StateConfig{Dir: cfg.StateDir}))
 	kept := state.Options()
 	kept.OnPage = handler
 	runInto(t, kept, url, files(func(name string) *record.Position {
@@ -429,14 +407,10 @@ func TestEmit(t *testing.T) {
 			want = append(want, fmt.Sprintf(`{"title":"Book %d","on":"/%d"}`, i, i))
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "books.jsonl"))
-	require.NoError(t, err)
+	text := must(os.ReadFile(filepath.Join(dir, "books.jsonl")))
 	require.ElementsMatch(t, want, strings.Split(strings.TrimSpace(string(text)), "\n"))
-	text, err = os.ReadFile(filepath.Join(dir, "notes.jsonl"))
-	require.NoError(t, err)
+	text = must(os.ReadFile(filepath.Join(dir, "notes.jsonl")))
 	require.Equal(t, 29, strings.Count(string(text), `{"Text":"of Book `))
-	_, err = crawl.Items[book](filepath.Join(dir, "books.jsonl"), nil)
-	require.ErrorContains(t, err, "exists and is not empty")
 }
 
 // Where there are sinks, an item that none takes is an error, which says what to do.
@@ -457,4 +431,36 @@ func TestItemsOfAnotherCrawl(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("1\n"), 0o600))
 	_, err = crawl.Items[int](path, nil)
 	require.ErrorContains(t, err, "is not empty: remove it, choose another file, or give the position to go on from")
+}
+
+// A program writes records as the command does, and goes on with a file.
+func TestRecordsOfAProgram(t *testing.T) {
+	o, url := fast(site{"/": "<title>a</title><h1>1</h1>", "/b": "<title>b</title>"}, t)
+	o.Extract.Fields = []string{"n=css:h1"}
+	lines := func(name string, seeds ...string) string {
+		path := filepath.Join(t.TempDir(), name)
+		var at *record.Position
+		for _, seed := range seeds {
+			w := must(crawl.Records(path, at, "n"))
+			o.Sinks = []record.Sink{w}
+			run(t, o, seed)
+			require.NoError(t, w.Close())
+			position := w.Mark()
+			at = &position
+		}
+		text := must(os.ReadFile(path))
+		return string(text)
+	}
+	require.Equal(t, url+"/\n"+url+"/b\n", lines("a.txt", url, url+"/b"))
+	require.Regexp(t, `^url,kind,.*,field_n\nhttp.*,1\nhttp.*,b,.*,\n$`, lines("a.csv", url, url+"/b"))
+	require.Regexp(t, `^{"url":.*"fields":{"n":"1"}.*}\n{"url".*\n$`, lines("a.jsonl", url, url+"/b"))
+	require.True(t, strings.HasPrefix(lines("a.JSONL.gz", url), "\x1f\x8b"))
+	for _, name := range []string{"a.warc", "a", "a.xlsx", "a.gz"} {
+		_, err := crawl.Records(filepath.Join(t.TempDir(), name), nil)
+		require.ErrorContains(t, err, "says no format of records")
+	}
+	path := filepath.Join(t.TempDir(), "a.csv")
+	require.NoError(t, os.WriteFile(path, []byte("x\n"), 0o600))
+	_, err := crawl.Records(path, nil)
+	require.ErrorContains(t, err, "remove it, choose another file")
 }

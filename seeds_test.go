@@ -23,8 +23,7 @@ func TestSeedsAreRequests(t *testing.T) {
 		metas <- p.URL.Path + " " + p.Label() + " " + p.Meta("k")
 		return nil
 	}
-	c, err := crawl.New(o)
-	require.NoError(t, err)
+	c := must(crawl.New(o))
 	form := crawl.WithBody("text/plain", []byte("two lines\nof it"))
 	require.NoError(t, c.AddSeed(url+"/form", form, crawl.WithMeta("k", "v"), crawl.WithLabel("l"), crawl.WithPriority(-5)))
 	require.ErrorIs(t, c.AddSeed("mailto:a"), crawl.ErrSeed)
@@ -34,12 +33,10 @@ func TestSeedsAreRequests(t *testing.T) {
 	require.ErrorIs(t, c.Run(ctx, url), context.Canceled)
 	require.Empty(t, echo.all())
 
-	state, err := crawl.OpenState(crawl.StateConfig{Dir: o.StateDir})
-	require.NoError(t, err)
+	state := must(crawl.OpenState(crawl.StateConfig{Dir: o.StateDir}))
 	again := state.Options()
 	again.OnPage, again.HandlersFollow = o.OnPage, true
-	c, err = crawl.New(again)
-	require.NoError(t, err)
+	c = must(crawl.New(again))
 	require.NoError(t, c.AddSeed(url+"/head", crawl.WithMethod("HEAD")))
 	require.NoError(t, c.Run(t.Context()))
 	require.ElementsMatch(t, []string{"GET /", "POST /form  text/plain two lines\nof it", "HEAD /head"}, echo.all())
@@ -55,13 +52,11 @@ func TestSeedsAreRequests(t *testing.T) {
 // A crawl whose only seeds were added is one that has seeds.
 func TestAddedSeedsAreSeeds(t *testing.T) {
 	o, url := fast(site{"/": "x"}, t)
-	c, err := crawl.New(o)
-	require.NoError(t, err)
+	c := must(crawl.New(o))
 	require.NoError(t, c.AddSeed(url))
 	require.NoError(t, c.Run(t.Context()))
 	require.EqualValues(t, 1, c.Snapshot().Pages)
-	c, err = crawl.New(o)
-	require.NoError(t, err)
+	c = must(crawl.New(o))
 	require.ErrorIs(t, c.Run(t.Context()), crawl.ErrSeed)
 }
 
@@ -86,34 +81,15 @@ func TestSeedOutsideOfScope(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // the first run only stores the seeds
-	c, err := crawl.New(o)
-	require.NoError(t, err)
+	c := must(crawl.New(o))
 	require.NoError(t, c.AddSeed(url+"/aside", crawl.WithoutScope()))
 	require.ErrorIs(t, c.Run(ctx, url+"/docs/"), context.Canceled)
-	state, err := crawl.OpenState(crawl.StateConfig{Dir: o.StateDir})
-	require.NoError(t, err)
+	state := must(crawl.OpenState(crawl.StateConfig{Dir: o.StateDir}))
 	again := state.Options()
 	again.OnPage, again.HandlersFollow = o.OnPage, true
-	c, err = crawl.New(again)
-	require.NoError(t, err)
+	c = must(crawl.New(again))
 	require.NoError(t, c.Run(t.Context()))
 	require.ElementsMatch(t, []string{"/aside", "/docs/"}, asked)
-}
-
-// A loop may add seeds while it holds the last page that there is.
-func TestSeedsOfALoop(t *testing.T) {
-	o, url := fast(site{"/": "x", "/more": "y"}, t)
-	c, err := crawl.New(o)
-	require.NoError(t, err)
-	var paths []string
-	for page, err := range c.Crawl(t.Context(), url) {
-		require.NoError(t, err)
-		if paths = append(paths, page.URL.Path); len(paths) == 1 {
-			require.NoError(t, c.AddSeed(url+"/more"))
-		}
-	}
-	require.Equal(t, []string{"/", "/more"}, paths)
-	require.Equal(t, "done", c.Snapshot().State)
 }
 
 // With HandlersFollow and IgnoreSitemaps, nothing follows the URLs of a seed that is a sitemap.
@@ -135,8 +111,6 @@ func TestSitemapAsSeed(t *testing.T) {
 	}), t)
 	o.HandlersFollow, o.Scope.IgnoreSitemaps = true, true
 	o.OnPage = func(context.Context, *crawl.Page) error { return nil }
-	c, err := crawl.New(o)
-	require.NoError(t, err)
-	require.NoError(t, c.Run(t.Context(), url+"/index", url+"/map"))
+	require.NoError(t, must(crawl.New(o)).Run(t.Context(), url+"/index", url+"/map"))
 	require.ElementsMatch(t, []string{"/index", "/map"}, asked)
 }

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"encoding/json"
+	"fmt"
 	"io/fs"
 	"reflect"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/treadlight/crawl/internal/assembly"
 	"github.com/treadlight/crawl/internal/pipeline"
+	"github.com/treadlight/crawl/internal/ratelimit"
 )
 
 // fill sets all that there is to values that are not zero.
@@ -84,4 +86,56 @@ func TestStateErrorsAreOfPrograms(t *testing.T) {
 	require.Error(t, c.Run(t.Context(), "http://127.0.0.1:1/"))
 	_, err = New(Options{StateDir: dir})
 	check(err, fs.ErrExist, "see what has changed since by OpenAgain")
+}
+
+// convertedWhole requires that a conversion loses no field: each has one of the same name, or of its other name, that
+// is set and prints as it does.
+func convertedWhole[A, B any](t *testing.T, names map[string]string) {
+	t.Helper()
+	from := reflect.New(reflect.TypeFor[A]()).Elem()
+	n := int64(0)
+	fill(from, &n)
+	to := reflect.ValueOf(assembly.Convert[B](from.Addr().Interface()))
+	require.Equal(t, from.NumField(), to.NumField()+countUnexported(from.Type())-countUnexported(to.Type()), "%T and %T", from.Interface(), to.Interface())
+	for i := range from.NumField() {
+		f := from.Type().Field(i)
+		if !f.IsExported() {
+			continue
+		}
+		name := f.Name
+		if other := names[name]; other != "" {
+			name = other
+		}
+		got := to.FieldByName(name)
+		require.True(t, got.IsValid(), "%T.%s", from.Interface(), name)
+		require.False(t, got.IsZero(), "%T.%s is lost", from.Interface(), name)
+		if k := got.Kind(); k != reflect.Slice && k != reflect.Pointer && k != reflect.Struct {
+			require.Equal(t, fmt.Sprint(from.Field(i).Interface()), fmt.Sprint(got.Interface()), name)
+		}
+		if g, ok := to.Type().FieldByName(name); ok {
+			require.Equal(t, f.Tag.Get("json"), g.Tag.Get("json"), "%T.%s", from.Interface(), name)
+		}
+	}
+}
+
+func countUnexported(t reflect.Type) (n int) {
+	for f := range t.Fields() {
+		if !f.IsExported() {
+			n++
+		}
+	}
+	return n
+}
+
+// The types that programs see have all that those behind them have, under the same names in JSON.
+func TestConversionsLoseNothing(t *testing.T) {
+	convertedWhole[ratelimit.Event, Event](t, nil)
+	convertedWhole[ratelimit.CapSnapshot, CapSnapshot](t, nil)
+	convertedWhole[ratelimit.DomainSnapshot, HostSnapshot](t, map[string]string{"Domain": "Host"})
+	convertedWhole[ratelimit.LimiterSnapshot, LimiterSnapshot](t, nil)
+	e := ratelimit.Event{}
+	n := int64(0)
+	fill(reflect.ValueOf(&e).Elem(), &n)
+	require.Equal(t, e, assembly.Convert[ratelimit.Event](assembly.Convert[Event](&e)))
+	require.Zero(t, assembly.Convert[ratelimit.Event](Event{Cause: "of another version"}))
 }

@@ -1,6 +1,7 @@
 package assembly
 
 import (
+	"net/http"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -137,4 +138,15 @@ func TestNothingAroundRequestsByDefault(t *testing.T) {
 		fc := fetchConfig(c)
 		require.Equal(t, want, [2]bool{fc.Chain != nil, fc.Repeating != nil}, yaml)
 	}
+}
+
+// Whoever asks for it has panics as they are.
+func TestPanicsMayEndTheProgram(t *testing.T) {
+	boom := func() error { panic("boom") }
+	require.PanicsWithValue(t, "boom", func() { _ = guard{panics: true}.call("OnRequest", boom) })
+	require.EqualError(t, guard{}.call("OnRequest", boom), "panic: boom")
+	c := Config{Own: Own{OnRequest: func(*http.Request) error { return boom() }}}
+	c.Panics = true
+	require.NoError(t, c.Embed("Options"))
+	require.PanicsWithValue(t, "boom", func() { _ = c.OnRequest(nil) })
 }
