@@ -32,7 +32,7 @@ func BenchmarkExecute(b *testing.B) {
 		fn   func(context.Context) (*int, error)
 	}{
 		{"retry", retry(resilience.RetryConfig[*int]{}), nil},
-		{"retry budget", retry(resilience.RetryConfig[*int]{Budget: newBudget(b, resilience.BudgetConfig{})}), nil},
+		{"retry budget", retry(resilience.RetryConfig[*int]{Budget: must(resilience.NewBudget(resilience.BudgetConfig{}))}), nil},
 		{"retry second attempt", retry(resilience.RetryConfig[*int]{Backoff: backoff.Constant(0)}), func(context.Context) (*int, error) {
 			if twice++; twice%2 == 1 {
 				return nil, errors.ErrUnsupported

@@ -13,18 +13,12 @@ import (
 	"github.com/treadlight/crawl/resilience"
 )
 
-func newBulkhead(t *testing.T, cfg resilience.BulkheadConfig) *resilience.Bulkhead {
-	t.Helper()
-	b := must(resilience.NewBulkhead(cfg))
-	return b
-}
-
 func TestBulkheadAtExactInstants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var hub resilience.Hub
 		var events []resilience.BulkheadEvent
 		resilience.Subscribe(&hub, func(e resilience.BulkheadEvent) { events = append(events, e) })
-		b := newBulkhead(t, resilience.BulkheadConfig{Name: "api", MaxConcurrency: 1, MaxQueue: 2, QueueTimeout: 5 * s, Hub: &hub})
+		b := must(resilience.NewBulkhead(resilience.BulkheadConfig{Name: "api", MaxConcurrency: 1, MaxQueue: 2, QueueTimeout: 5 * s, Hub: &hub}))
 		begun := time.Now()
 		var wg sync.WaitGroup
 		var mu sync.Mutex
@@ -68,7 +62,7 @@ func TestBulkheadAtExactInstants(t *testing.T) {
 }
 
 func TestBulkheadWithoutQueue(t *testing.T) {
-	b := newBulkhead(t, resilience.BulkheadConfig{MaxConcurrency: 1, QueueTimeout: time.Hour})
+	b := must(resilience.NewBulkhead(resilience.BulkheadConfig{MaxConcurrency: 1, QueueTimeout: time.Hour}))
 	require.NoError(t, b.Acquire(t.Context()))
 	err := b.Acquire(t.Context())
 	require.ErrorIs(t, err, resilience.ErrBulkheadFull)
@@ -84,18 +78,17 @@ func TestBulkheadPolicyFreesItsPlace(t *testing.T) {
 		if name != "bulkhead" && name != "isolation" {
 			continue
 		}
-		v, err := p.Execute(t.Context(), func(context.Context) (string, error) {
+		v := must(p.Execute(t.Context(), func(context.Context) (string, error) {
 			require.Equal(t, int64(1), p.inFlight())
 			_, err := p.Execute(t.Context(), up)
 			require.ErrorIs(t, err, resilience.ErrBulkheadFull)
 			return "v", nil
-		})
-		require.NoError(t, err)
+		}))
 		require.Equal(t, "v, bound", v)
 		require.Equal(t, int64(1), p.inFlight(), "as long as the value lives")
 		end(errDown)
 		require.Zero(t, p.inFlight())
-		_, err = p.Execute(t.Context(), down)
+		_, err := p.Execute(t.Context(), down)
 		require.ErrorIs(t, err, errDown)
 		require.Zero(t, p.inFlight())
 	}
@@ -103,7 +96,7 @@ func TestBulkheadPolicyFreesItsPlace(t *testing.T) {
 
 func TestBulkheadClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBulkhead(t, resilience.BulkheadConfig{MaxConcurrency: 1, MaxQueue: 1})
+		b := must(resilience.NewBulkhead(resilience.BulkheadConfig{MaxConcurrency: 1, MaxQueue: 1}))
 		require.True(t, b.TryAcquire())
 		done := make(chan error)
 		go func() { done <- b.Acquire(t.Context()) }()
@@ -116,27 +109,19 @@ func TestBulkheadClose(t *testing.T) {
 	})
 }
 
-func newIsolation(t *testing.T, cfg resilience.BulkheadConfig) *resilience.Isolation {
-	t.Helper()
-	i := must(resilience.NewIsolation(cfg))
-	return i
-}
-
 // One callee that hangs takes its own callers and nobody else's.
 func TestIsolationKeepsPoolsApart(t *testing.T) {
-	i := newIsolation(t, resilience.BulkheadConfig{Name: "hosts", MaxConcurrency: 2})
+	i := must(resilience.NewIsolation(resilience.BulkheadConfig{Name: "hosts", MaxConcurrency: 2}))
 	type key struct{}
 	p := must(resilience.NewIsolationPolicy[string](i, func(ctx context.Context) string { v, _ := ctx.Value(key{}).(string); return v }, nil))
 	for range 2 {
-		_, err := i.Acquire(t.Context(), "hangs")
-		require.NoError(t, err)
+		must(i.Acquire(t.Context(), "hangs"))
 	}
 	_, err := p.Execute(context.WithValue(t.Context(), key{}, "hangs"), up)
 	var refusal *resilience.BulkheadError
 	require.ErrorAs(t, err, &refusal)
 	require.Equal(t, []string{"hosts", "hangs"}, []string{refusal.Name, refusal.Key})
-	v := must(p.Execute(context.WithValue(t.Context(), key{}, "works"), up))
-	require.Equal(t, "up", v)
+	require.Equal(t, "up", must(p.Execute(context.WithValue(t.Context(), key{}, "works"), up)))
 	got := i.Statistics("hangs")
 	require.Equal(t, int64(2), got.InUse)
 	require.Equal(t, uint64(1), got.Rejected)
@@ -148,7 +133,7 @@ func TestIsolationForgetsTheIdle(t *testing.T) {
 		var hub resilience.Hub
 		var events []resilience.BulkheadEvent
 		resilience.Subscribe(&hub, func(e resilience.BulkheadEvent) { events = append(events, e) })
-		i := newIsolation(t, resilience.BulkheadConfig{Name: "hosts", MaxConcurrency: 1, MaxQueue: 1, MaxKeys: 3, Hub: &hub})
+		i := must(resilience.NewIsolation(resilience.BulkheadConfig{Name: "hosts", MaxConcurrency: 1, MaxQueue: 1, MaxKeys: 3, Hub: &hub}))
 		free := map[string]func(){}
 		take := func(key string) error {
 			release, err := i.Acquire(t.Context(), key)
@@ -189,12 +174,11 @@ func TestIsolationForgetsTheIdle(t *testing.T) {
 
 func TestIsolationWaitersLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := newIsolation(t, resilience.BulkheadConfig{MaxConcurrency: 1, MaxQueue: 2, QueueTimeout: s, MaxKeys: 1})
-		release, err := i.Acquire(t.Context(), "a")
-		require.NoError(t, err)
+		i := must(resilience.NewIsolation(resilience.BulkheadConfig{MaxConcurrency: 1, MaxQueue: 2, QueueTimeout: s, MaxKeys: 1}))
+		release := must(i.Acquire(t.Context(), "a"))
 		ctx, cancel := context.WithTimeout(t.Context(), s/2)
 		defer cancel()
-		_, err = i.Acquire(ctx, "a")
+		_, err := i.Acquire(ctx, "a")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		begun := time.Now()
 		_, err = i.Acquire(t.Context(), "a")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -54,29 +53,27 @@ func TestFallback(t *testing.T) {
 			text: "fallback (f): down", errs: []error{errDown}, events: 1,
 		},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var hub resilience.Hub
-				var heard []resilience.FallbackEvent
-				resilience.Subscribe(&hub, func(e resilience.FallbackEvent) { heard = append(heard, e) })
-				c := newCallee(tc.r)
-				f := must(resilience.NewFallback(fallbackConfig{
-					Name: "f", When: tc.when, Discard: c.discard, Hub: &hub,
-					Action: func(_ context.Context, v string, err error) (string, error) {
-						assert.True(t, v == tc.r.v && errors.Is(err, tc.r.err), "Action(%q, %v), want %q, %v", v, err, tc.r.v, tc.r.err)
-						assert.Empty(t, c.discards, "the value was discarded before Action had read it")
-						return tc.action.v, tc.action.err
-					},
-				}))
-				v, err := f.Execute(t.Context(), c.call)
-				hub.Close()
-				assert.True(t, v == tc.v && (err == nil) == (tc.text == "") && (err == nil || err.Error() == tc.text), "Execute = %q, %v, want %q, %s", v, err, tc.v, tc.text)
-				for _, want := range tc.errs {
-					assert.ErrorIs(t, err, want)
-				}
-				wantEqual(t, "discarded", c.discards, tc.discards)
-				assert.EqualValues(t, tc.events, len(heard))
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			var hub resilience.Hub
+			var heard []resilience.FallbackEvent
+			resilience.Subscribe(&hub, func(e resilience.FallbackEvent) { heard = append(heard, e) })
+			c := newCallee(tc.r)
+			f := must(resilience.NewFallback(fallbackConfig{
+				Name: "f", When: tc.when, Discard: c.discard, Hub: &hub,
+				Action: func(_ context.Context, v string, err error) (string, error) {
+					assert.True(t, v == tc.r.v && errors.Is(err, tc.r.err), "Action(%q, %v), want %q, %v", v, err, tc.r.v, tc.r.err)
+					assert.Empty(t, c.discards, "the value was discarded before Action had read it")
+					return tc.action.v, tc.action.err
+				},
+			}))
+			v, err := f.Execute(t.Context(), c.call)
+			hub.Close()
+			assert.True(t, v == tc.v && (err == nil) == (tc.text == "") && (err == nil || err.Error() == tc.text), "Execute = %q, %v, want %q, %s", v, err, tc.v, tc.text)
+			for _, want := range tc.errs {
+				assert.ErrorIs(t, err, want)
+			}
+			wantEqual(t, "discarded", c.discards, tc.discards)
+			assert.EqualValues(t, tc.events, len(heard))
 		})
 	}
 }
@@ -98,22 +95,6 @@ func TestFallbackCallerGaveUp(t *testing.T) {
 	}
 }
 
-func TestFallbackDiscardsWhenActionPanics(t *testing.T) {
-	c := newCallee(result{v: "bad"})
-	f := must(resilience.NewFallback(fallbackConfig{
-		When:    func(string, error) bool { return true },
-		Action:  func(context.Context, string, error) (string, error) { panic("action") },
-		Discard: c.discard,
-	}))
-	assert.True(t, panics(func() { f.Execute(t.Context(), c.call) }), "the panic of Action was lost")
-	wantEqual(t, "discarded", c.discards, []string{"bad"})
-}
-
-func newBudget(tb testing.TB, cfg resilience.BudgetConfig) *resilience.Budget {
-	tb.Helper()
-	return must(resilience.NewBudget(cfg))
-}
-
 // spend takes extra calls until there are no more, at most 1000.
 func spend(b *resilience.Budget) (n int) {
 	for n < 1000 && b.Spend() {
@@ -124,7 +105,7 @@ func spend(b *resilience.Budget) (n int) {
 
 func TestBudget(t *testing.T) {
 	clk := clocktest.NewFake(time.Unix(0, 0))
-	b := newBudget(t, resilience.BudgetConfig{Clock: clk})
+	b := must(resilience.NewBudget(resilience.BudgetConfig{Clock: clk}))
 	for _, step := range []struct {
 		advance time.Duration
 		calls   int
@@ -152,7 +133,7 @@ func TestBudget(t *testing.T) {
 }
 
 func TestBudgetShared(t *testing.T) {
-	b := newBudget(t, resilience.BudgetConfig{Ratio: 1, Minimum: 1})
+	b := must(resilience.NewBudget(resilience.BudgetConfig{Ratio: 1, Minimum: 1}))
 	inner := b.Inner()
 	b.Note()
 	inner.Note() // the same call

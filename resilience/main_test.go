@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -109,4 +110,10 @@ func bad(v string, err error) resilience.Classification {
 		return resilience.Failure
 	}
 	return resilience.Success
+}
+
+// inBubble is a subtest of which the time is its own.
+func inBubble(t *testing.T, name string, test func(*testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }

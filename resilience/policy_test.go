@@ -72,14 +72,14 @@ func each(t *testing.T, bind resilience.Bind[string]) map[string]subject {
 		return 0
 	}
 	one := resilience.BulkheadConfig{MaxConcurrency: 1}
-	bulkhead, isolation := newBulkhead(t, one), newIsolation(t, one)
+	bulkhead, isolation := must(resilience.NewBulkhead(one)), must(resilience.NewIsolation(one))
 	key := func(context.Context) string { return "a" }
 	return map[string]subject{
 		"retry": {must(resilience.NewRetry(retryConfig{MaxAttempts: 3, Backoff: backoff.Constant(sec)})), nil},
 		"fallback": {must(resilience.NewFallback(fallbackConfig{
 			Action: func(context.Context, string, error) (string, error) { return "spare", nil },
 		})), nil},
-		"timeout": {newTimeout(t, timeoutConfig{After: time.Minute, Bind: bind}), nil},
+		"timeout": {must(resilience.NewTimeout(timeoutConfig{After: time.Minute, Bind: bind})), nil},
 		"breaker": {must(
 			resilience.NewCircuitBreaker(core, resilience.CircuitBreakerConfig[string]{Bind: bind})), probes},
 		"bulkhead":  {must(resilience.NewBulkheadPolicy(bulkhead, bind)), func() int64 { return bulkhead.Statistics().InUse }},
@@ -219,7 +219,7 @@ func TestConfigsAreChecked(t *testing.T) {
 	} {
 		require.ErrorContains(t, err, "core = nil: want")
 	}
-	_, err := resilience.NewIsolationPolicy[string](newIsolation(t, resilience.BulkheadConfig{MaxConcurrency: 1}), nil, nil)
+	_, err := resilience.NewIsolationPolicy[string](must(resilience.NewIsolation(resilience.BulkheadConfig{MaxConcurrency: 1})), nil, nil)
 	require.ErrorContains(t, err, "key = nil: want")
 }
 
@@ -260,9 +260,9 @@ func TestWrapWorksTogether(t *testing.T) {
 					return "spare", nil
 				},
 			})),
-			newTimeout(t, timeoutConfig{Name: "total", After: 9 * sec}),
+			must(resilience.NewTimeout(timeoutConfig{Name: "total", After: 9 * sec})),
 			must(resilience.NewRetry(retryConfig{Forever: true, Backoff: backoff.Constant(sec)})),
-			newTimeout(t, timeoutConfig{Name: "try", After: 3 * sec}),
+			must(resilience.NewTimeout(timeoutConfig{Name: "try", After: 3 * sec})),
 		)
 		wantResult(t, "spare")(p.Execute(t.Context(), c.call))
 		// The third attempt is cut by the total time: it began at 8 s and has till 9 s.
@@ -278,13 +278,14 @@ func TestWrapWorksTogether(t *testing.T) {
 type law struct {
 	t    *rapid.T
 	made int
+	fell bool        // a hook has panicked
 	gone map[int]int // how often each came out or was discarded
 }
 
 func (l *law) chance(what string) bool { return rapid.IntRange(0, 9).Draw(l.t, what) == 0 }
 
 func (l *law) hook(what string) {
-	if l.chance("panic in " + what) {
+	if l.fell = l.chance("panic in " + what); l.fell {
 		panic(l)
 	}
 }
@@ -339,7 +340,11 @@ func TestValuesAreNeitherLostNorGivenTwice(t *testing.T) {
 					panic(p) // rapid's own
 				}
 			}()
-			if v, err := resilience.Wrap(policies...).Execute(t.Context(), l.call); err == nil {
+			v, err := resilience.Wrap(policies...).Execute(t.Context(), l.call)
+			if l.fell {
+				rt.Errorf("a panic was lost: Execute = %d, %v", v, err)
+			}
+			if err == nil {
 				l.gone[v]++
 			}
 		}()
@@ -356,7 +361,7 @@ func TestExecuteAllocations(t *testing.T) {
 		end(nil)
 		return v
 	})
-	light, bound := newTimeout(t, timeoutConfig{After: time.Minute}), policies["timeout"]
+	light, bound := must(resilience.NewTimeout(timeoutConfig{After: time.Minute})), policies["timeout"]
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	fn := func(context.Context) (string, error) { return "v", nil }

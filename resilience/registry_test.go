@@ -89,14 +89,8 @@ func TestRegistryReplaces(t *testing.T) {
 	wantEqual(t, "closed", notes, []string{"close a", "close b", "close c"})
 }
 
-func newBreakers(t *testing.T, cfg resilience.BreakersConfig) *resilience.Breakers {
-	t.Helper()
-	r := must(resilience.NewBreakers(cfg))
-	return r
-}
-
 func TestBreakersShareByName(t *testing.T) {
-	r := newBreakers(t, resilience.BreakersConfig{})
+	r := must(resilience.NewBreakers(resilience.BreakersConfig{}))
 	var wg sync.WaitGroup
 	got := make([]*resilience.Breaker, 8)
 	for i := range got {
@@ -107,8 +101,7 @@ func TestBreakersShareByName(t *testing.T) {
 	for _, b := range got {
 		require.Same(t, got[0], b)
 	}
-	same := must(r.Get("api", resilience.BreakerConfig{Name: "api", Failures: 3, BreakFor: 15 * s}))
-	require.Same(t, got[0], same)
+	require.Same(t, got[0], must(r.Get("api", resilience.BreakerConfig{Name: "api", Failures: 3, BreakFor: 15 * s})))
 	other := must(r.Get("other", resilience.BreakerConfig{}))
 	require.NotSame(t, got[0], other)
 	require.Equal(t, []string{"api", "other"}, r.Names())
@@ -142,26 +135,24 @@ func TestTrapSameNameOtherSettings(t *testing.T) {
 	}
 	first := base()
 	for field, change := range changes {
-		r := newBreakers(t, resilience.BreakersConfig{})
-		_, err := r.Get("api", first)
-		require.NoError(t, err)
+		r := must(resilience.NewBreakers(resilience.BreakersConfig{}))
+		must(r.Get("api", first))
 		again := first
 		change(&again)
 		b, err := r.Get("api", again)
 		require.ErrorContains(t, err, fmt.Sprintf(`breakers: "api" has %s = `, field))
 		require.Nil(t, b)
 	}
-	r := newBreakers(t, resilience.BreakersConfig{})
-	_, err := r.Get("run", resilience.BreakerConfig{Failures: 3})
-	require.NoError(t, err)
-	_, err = r.Get("run", resilience.BreakerConfig{Failures: 5})
+	r := must(resilience.NewBreakers(resilience.BreakersConfig{}))
+	must(r.Get("run", resilience.BreakerConfig{Failures: 3}))
+	_, err := r.Get("run", resilience.BreakerConfig{Failures: 5})
 	require.ErrorContains(t, err, `"run" has Failures = 3, not 5`)
 	// Name and Failures are the two that are not in the list.
 	require.Equal(t, len(changes)+2, reflect.TypeFor[resilience.BreakerConfig]().NumField())
 }
 
 func TestBreakersRefuse(t *testing.T) {
-	r := newBreakers(t, resilience.BreakersConfig{Max: 1})
+	r := must(resilience.NewBreakers(resilience.BreakersConfig{Max: 1}))
 	_, err := r.Get("", resilience.BreakerConfig{})
 	require.ErrorContains(t, err, "want a name")
 	_, err = r.Get("a", resilience.BreakerConfig{Name: "b"})
@@ -169,18 +160,16 @@ func TestBreakersRefuse(t *testing.T) {
 	_, err = r.Get("a", resilience.BreakerConfig{Failures: -1})
 	require.ErrorContains(t, err, "Failures = -1")
 	require.Empty(t, r.Names())
-	_, err = r.Get("a", resilience.BreakerConfig{})
-	require.NoError(t, err)
+	must(r.Get("a", resilience.BreakerConfig{}))
 	_, err = r.Get("b", resilience.BreakerConfig{})
 	require.ErrorContains(t, err, "raise Max")
-	_, err = r.Get("a", resilience.BreakerConfig{})
-	require.NoError(t, err)
+	must(r.Get("a", resilience.BreakerConfig{}))
 }
 
 // The registry's clock and hub are those of breakers that bring none.
 func TestBreakersHealth(t *testing.T) {
 	clk := clocktest.NewFake(epoch)
-	r := newBreakers(t, resilience.BreakersConfig{Clock: clk})
+	r := must(resilience.NewBreakers(resilience.BreakersConfig{Clock: clk}))
 	handler := r.Handler()
 	get := func(method string) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
@@ -190,10 +179,8 @@ func TestBreakersHealth(t *testing.T) {
 	require.True(t, r.Healthy())
 	require.JSONEq(t, `{"healthy":true,"circuits":{}}`, get(http.MethodGet).Body.String())
 
-	a, err := r.Get("a", resilience.BreakerConfig{BreakFor: 10 * s})
-	require.NoError(t, err)
-	_, err = r.Get("b", resilience.BreakerConfig{})
-	require.NoError(t, err)
+	a := must(r.Get("a", resilience.BreakerConfig{BreakFor: 10 * s}))
+	must(r.Get("b", resilience.BreakerConfig{}))
 	require.Equal(t, http.StatusOK, get(http.MethodGet).Code)
 	for range 5 {
 		ticket := must(a.Allow())

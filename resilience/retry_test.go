@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/ratelimit/backoff"
-	"github.com/treadlight/crawl/internal/ratelimit/breaker"
 	"github.com/treadlight/crawl/resilience"
 )
 
@@ -105,6 +104,7 @@ func TestRetry(t *testing.T) {
 		{"no retry past the deadline", second, []result{fail}, "", 3, errDown, seconds(0, 1, 2), nil, 5 * sec / 2},
 		{"no retry at the deadline", second, []result{fail}, "", 2, errDown, seconds(0, 1), nil, 2 * sec},
 		{"no retry past the deadline, of a value", judged, []result{no}, "bad", 0, nil, seconds(0, 1), []string{"bad"}, 3 * sec / 2},
+		{"no retry past the deadline, of a wish", twice(5 * sec), []result{fail}, "", 1, errDown, seconds(0), nil, 3 * sec},
 		{"a policy within is closed", forever, []result{{err: resilience.ErrClosed}}, "", 1, resilience.ErrClosed, seconds(0), nil, 0},
 	} {
 		t.Run(tc.name, tc.run)
@@ -139,27 +139,31 @@ func TestRetryCallerGivesUp(t *testing.T) {
 		{"during an attempt", sec / 2, 1, "", context.Canceled},
 		{"during a delay", 3 * sec, 1, "", cause},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
-				if tc.after == 0 {
-					cancel(cause)
-				}
-				go func() {
-					time.Sleep(tc.after)
-					cancel(cause)
-				}()
-				c := newCallee(result{err: errDown, after: sec})
-				r := must(resilience.NewRetry(retryConfig{Backoff: backoff.Constant(time.Minute)}))
-				v, err := r.Execute(ctx, c.call)
-				if v != tc.v || !errors.Is(err, tc.err) || !errors.Is(err, context.Canceled) || errors.Is(err, resilience.ErrRetriesExhausted) {
-					t.Errorf("Execute = %q, %v, want %q, %v", v, err, tc.v, tc.err)
-				}
-				if took := time.Since(c.start); len(c.at) != tc.calls || took != tc.after {
-					t.Errorf("%d calls and over after %v, want %d and %v", len(c.at), took, tc.calls, tc.after)
-				}
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			if tc.after == 0 {
+				cancel(cause)
+			}
+			go func() {
+				time.Sleep(tc.after)
+				cancel(cause)
+			}()
+			c := newCallee(result{err: errDown, after: sec})
+			r := must(resilience.NewRetry(retryConfig{
+				Backoff: backoff.Constant(time.Minute),
+				When: func(_ string, err error, _ resilience.Attempt) bool {
+					assert.NoError(t, ctx.Err(), "whoever has given up is not asked whether to go on")
+					return err != nil
+				},
+			}))
+			v, err := r.Execute(ctx, c.call)
+			if v != tc.v || !errors.Is(err, tc.err) || !errors.Is(err, context.Canceled) || errors.Is(err, resilience.ErrRetriesExhausted) {
+				t.Errorf("Execute = %q, %v, want %q, %v", v, err, tc.v, tc.err)
+			}
+			if took := time.Since(c.start); len(c.at) != tc.calls || took != tc.after {
+				t.Errorf("%d calls and over after %v, want %d and %v", len(c.at), took, tc.calls, tc.after)
+			}
 		})
 	}
 }
@@ -242,29 +246,27 @@ func TestRetryKeepsTheCauseWhenACircuitOpens(t *testing.T) {
 		"response": {res: &http.Response{Status: "503 Service Unavailable"}, want: "circuit open: next try in 5s; the attempt before failed: HTTP 503 Service Unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				calls := 0
-				r, err := resilience.NewRetry(resilience.RetryConfig[*http.Response]{
-					Describe: func(res *http.Response) error { return errors.New("HTTP " + res.Status) },
-					Classify: func(_ *http.Response, err error) resilience.Classification {
-						if errors.Is(err, resilience.ErrOpen) {
-							return resilience.Ignored
-						}
-						return resilience.Failure
-					},
-				})
-				require.NoError(t, err)
-				_, err = r.Execute(t.Context(), func(context.Context) (*http.Response, error) {
-					if calls++; calls == 3 {
-						return nil, &resilience.OpenError{RetryAfter: 5 * time.Second}
+			calls := 0
+			r := must(resilience.NewRetry(resilience.RetryConfig[*http.Response]{
+				Backoff:  backoff.Constant(0),
+				Describe: func(res *http.Response) error { return errors.New("HTTP " + res.Status) },
+				Classify: func(_ *http.Response, err error) resilience.Classification {
+					if errors.Is(err, resilience.ErrOpen) {
+						return resilience.Ignored
 					}
-					return tc.res, tc.err
-				})
-				require.Equal(t, 3, calls)
-				require.ErrorIs(t, err, resilience.ErrOpen)
-				require.NotErrorIs(t, err, down)
-				require.EqualError(t, err, tc.want)
+					return resilience.Failure
+				},
+			}))
+			_, err := r.Execute(t.Context(), func(context.Context) (*http.Response, error) {
+				if calls++; calls == 3 {
+					return nil, &resilience.OpenError{RetryAfter: 5 * time.Second}
+				}
+				return tc.res, tc.err
 			})
+			require.Equal(t, 3, calls)
+			require.ErrorIs(t, err, resilience.ErrOpen)
+			require.NotErrorIs(t, err, down)
+			require.EqualError(t, err, tc.want)
 		})
 	}
 }
@@ -290,49 +292,21 @@ func TestRetryWhenSeesAttemptAndElapsed(t *testing.T) {
 	})
 }
 
-// Whoever has given up is not asked whether to go on.
-func TestRetryWhenIsNotAskedAfterTheCaller(t *testing.T) {
-	ctx, leave := context.WithCancel(t.Context())
-	r := must(resilience.NewRetry(retryConfig{
-		When: func(string, error, resilience.Attempt) bool { t.Error("asked"); return true },
-	}))
-	_, err := r.Execute(ctx, func(context.Context) (string, error) { leave(); return "", errDown })
-	assert.ErrorIs(t, err, errDown)
-}
-
-// Whoever means for ever says the longest duration there is, and some time after the
-// beginning: now and that must not be an instant in the past.
-
-func TestForeverBreak(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := must(resilience.NewBreaker(resilience.BreakerConfig{Failures: 1, BreakFor: math.MaxInt64}))
-		time.Sleep(s)
-		ticket, err := b.Allow()
-		require.NoError(t, err)
-		ticket.Done(resilience.Failure)
-		time.Sleep(24 * time.Hour)
-		require.Equal(t, breaker.Open, b.State())
-		_, err = b.Allow()
-		require.ErrorIs(t, err, resilience.ErrOpen)
-	})
-}
-
-// The first calls of a hedge with a quantile go by Delay, later ones by what was measured.
+// The first calls of a hedge with a quantile go by Delay, though it is for ever, later ones by what was measured.
 func TestForeverHedgeDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := must(resilience.NewHedge(resilience.HedgeConfig[int]{Delay: math.MaxInt64, Quantile: 0.5}))
 		time.Sleep(s)
 		var calls atomic.Int32
 		lasts := func(d time.Duration) {
-			_, err := h.Execute(t.Context(), func(ctx context.Context) (int, error) {
+			must(h.Execute(t.Context(), func(ctx context.Context) (int, error) {
 				calls.Add(1)
 				select {
 				case <-time.After(d):
 				case <-ctx.Done():
 				}
 				return 0, ctx.Err()
-			})
-			require.NoError(t, err)
+			}))
 		}
 		lasts(time.Hour)
 		for range 64 {

@@ -18,11 +18,6 @@ import (
 
 type timeoutConfig = resilience.TimeoutConfig[string]
 
-func newTimeout(tb testing.TB, cfg timeoutConfig) *resilience.Timeout[string] {
-	tb.Helper()
-	return must(resilience.NewTimeout(cfg))
-}
-
 func TestTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -38,35 +33,35 @@ func TestTimeout(t *testing.T) {
 		{"an error in time", 2 * sec, 0, result{err: errDown, after: sec}, "", false, errDown, sec},
 		{"too long", 2 * sec, 0, result{v: "good", after: 3 * sec}, "", true, context.DeadlineExceeded, 2 * sec},
 		{"the caller's deadline first", 2 * sec, sec, result{v: "good", after: 3 * sec}, "", false, context.DeadlineExceeded, sec},
+		{"of ages", math.MaxInt64, 0, result{v: "good", after: 24 * 365 * time.Hour}, "good", false, nil, 24 * 365 * time.Hour},
 		{"the caller's deadline later", sec, 2 * sec, result{v: "good", after: 3 * sec}, "", true, context.DeadlineExceeded, sec},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx := t.Context()
-				if tc.caller > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, tc.caller)
-					defer cancel()
-				}
-				var hub resilience.Hub
-				var heard []resilience.TimeoutEvent
-				resilience.Subscribe(&hub, func(e resilience.TimeoutEvent) { heard = append(heard, e) })
-				c := newCallee(tc.r)
-				v, err := newTimeout(t, timeoutConfig{Name: "try", After: tc.after, Hub: &hub}).Execute(ctx, c.call)
-				hub.Close()
-				if v != tc.v || !errors.Is(err, tc.err) || errors.Is(err, resilience.ErrTimeout) != tc.ours {
-					t.Errorf("Execute = %q, %v, want %q, %v, ours %v", v, err, tc.v, tc.err, tc.ours)
-				}
-				assert.Equal(t, tc.took, time.Since(c.start))
-				assert.True(t, (len(heard) == 1) == tc.ours && (!tc.ours || heard[0].Name == "try" && heard[0].After == tc.after), "events %v, want one if it was ours: %v", heard, tc.ours)
-			})
+		inBubble(t, tc.name, func(t *testing.T) {
+			ctx := t.Context()
+			time.Sleep(time.Hour) // so that now and all time there is would be an instant in the past
+			if tc.caller > 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, tc.caller)
+				defer cancel()
+			}
+			var hub resilience.Hub
+			var heard []resilience.TimeoutEvent
+			resilience.Subscribe(&hub, func(e resilience.TimeoutEvent) { heard = append(heard, e) })
+			c := newCallee(tc.r)
+			v, err := must(resilience.NewTimeout(timeoutConfig{Name: "try", After: tc.after, Hub: &hub})).Execute(ctx, c.call)
+			hub.Close()
+			if v != tc.v || !errors.Is(err, tc.err) || errors.Is(err, resilience.ErrTimeout) != tc.ours {
+				t.Errorf("Execute = %q, %v, want %q, %v, ours %v", v, err, tc.v, tc.err, tc.ours)
+			}
+			assert.Equal(t, tc.took, time.Since(c.start))
+			assert.True(t, (len(heard) == 1) == tc.ours && (!tc.ours || heard[0].Name == "try" && heard[0].After == tc.after), "events %v, want one if it was ours: %v", heard, tc.ours)
 		})
 	}
 }
 
 func TestTimeoutError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newTimeout(t, timeoutConfig{Name: "try", After: sec})
+		p := must(resilience.NewTimeout(timeoutConfig{Name: "try", After: sec}))
 		_, err := p.Execute(t.Context(), newCallee(result{after: time.Hour}).call)
 		assert.EqualError(t, err, "timeout (try) after 1s")
 		var timeout net.Error
@@ -100,7 +95,7 @@ func TestTimeoutOfCallThatDoesNotHeedIt(t *testing.T) {
 			return slow(ctx)
 		}
 		var notes []string
-		p := newTimeout(t, timeoutConfig{
+		p := must(resilience.NewTimeout(timeoutConfig{
 			After:   sec,
 			Discard: func(v string) { notes = append(notes, "discarded "+v) },
 			Bind: func(v string, end func(error)) string {
@@ -108,11 +103,11 @@ func TestTimeoutOfCallThatDoesNotHeedIt(t *testing.T) {
 				end(nil)
 				return v
 			},
-		})
+		}))
 		for _, tc := range map[string]struct {
 			p  *resilience.Timeout[string]
 			fn func(context.Context) (string, error)
-		}{"unbound": {newTimeout(t, timeoutConfig{After: sec}), tied}, "untied": {p, slow}} {
+		}{"unbound": {must(resilience.NewTimeout(timeoutConfig{After: sec})), tied}, "untied": {p, slow}} {
 			wantResult(t, "late")(tc.p.Execute(t.Context(), tc.fn))
 		}
 		if v, err := p.Execute(t.Context(), tied); v != "" || !errors.Is(err, resilience.ErrTimeout) {
@@ -143,30 +138,28 @@ func TestTimeoutCoversTheLifeOfTheValue(t *testing.T) {
 		{"is cut", 2*sec + 1, context.DeadlineExceeded, context.DeadlineExceeded, 1},
 		{"is over although the time was up", 2*sec + 1, nil, context.DeadlineExceeded, 0},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var hub resilience.Hub
-				events := 0
-				resilience.Subscribe(&hub, func(resilience.TimeoutEvent) { events++ })
-				var end func(error)
-				var scope kept
-				p := newTimeout(t, timeoutConfig{After: 3 * sec, Hub: &hub, Bind: func(v string, fn func(error)) string {
-					end = fn
-					return "bound " + v
-				}})
-				v, err := p.Execute(t.Context(), func(ctx context.Context) (string, error) {
-					scope.keep(ctx)
-					return newCallee(result{v: "body", after: sec}).call(ctx)
-				})
-				if v != "bound body" || err != nil || scope.ctx.Err() != nil {
-					t.Fatalf("Execute = %q, %v with a scope that is %v, want a bound value in a living scope", v, err, scope.ctx.Err())
-				}
-				time.Sleep(tc.life)
-				assert.ErrorIs(t, scope.ctx.Err(), tc.ended)
-				end(tc.failed)
-				hub.Close()
-				assert.True(t, scope.ctx.Err() != nil && events == tc.events, "the scope is %v after the end and %d events, want an ended one and %d", scope.ctx.Err(), events, tc.events)
+		inBubble(t, tc.name, func(t *testing.T) {
+			var hub resilience.Hub
+			events := 0
+			resilience.Subscribe(&hub, func(resilience.TimeoutEvent) { events++ })
+			var end func(error)
+			var scope kept
+			p := must(resilience.NewTimeout(timeoutConfig{After: 3 * sec, Hub: &hub, Bind: func(v string, fn func(error)) string {
+				end = fn
+				return "bound " + v
+			}}))
+			v, err := p.Execute(t.Context(), func(ctx context.Context) (string, error) {
+				scope.keep(ctx)
+				return newCallee(result{v: "body", after: sec}).call(ctx)
 			})
+			if v != "bound body" || err != nil || scope.ctx.Err() != nil {
+				t.Fatalf("Execute = %q, %v with a scope that is %v, want a bound value in a living scope", v, err, scope.ctx.Err())
+			}
+			time.Sleep(tc.life)
+			assert.ErrorIs(t, scope.ctx.Err(), tc.ended)
+			end(tc.failed)
+			hub.Close()
+			assert.True(t, scope.ctx.Err() != nil && events == tc.events, "the scope is %v after the end and %d events, want an ended one and %d", scope.ctx.Err(), events, tc.events)
 		})
 	}
 }
@@ -182,8 +175,8 @@ func TestTimeoutsNest(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := resilience.Wrap[string](
-				newTimeout(t, timeoutConfig{Name: "total", After: tc.total}),
-				newTimeout(t, timeoutConfig{Name: "try", After: tc.try}))
+				must(resilience.NewTimeout(timeoutConfig{Name: "total", After: tc.total})),
+				must(resilience.NewTimeout(timeoutConfig{Name: "try", After: tc.try})))
 			_, err := p.Execute(t.Context(), func(ctx context.Context) (string, error) {
 				<-ctx.Done()
 				return "", context.Cause(ctx)
@@ -192,7 +185,7 @@ func TestTimeoutsNest(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) { // one policy within itself: the outer one began first
-		p := newTimeout(t, timeoutConfig{Name: "same", After: sec})
+		p := must(resilience.NewTimeout(timeoutConfig{Name: "same", After: sec}))
 		var inner error
 		_, outer := p.Execute(t.Context(), func(ctx context.Context) (string, error) {
 			time.Sleep(sec / 2)
@@ -200,14 +193,6 @@ func TestTimeoutsNest(t *testing.T) {
 			return "", inner
 		})
 		assert.True(t, !errors.Is(inner, resilience.ErrTimeout) && errors.Is(outer, resilience.ErrTimeout), "inner error %v, outer %v, want the outer to be the timeout", inner, outer)
-	})
-}
-
-func TestTimeoutOfAges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newTimeout(t, timeoutConfig{After: math.MaxInt64})
-		time.Sleep(time.Hour)
-		wantResult(t, "good")(p.Execute(t.Context(), newCallee(result{v: "good", after: 24 * 365 * time.Hour}).call))
 	})
 }
 
@@ -295,54 +280,30 @@ func TestTimeoutContextIsAsTheStandardOne(t *testing.T) {
 	for name, parent := range parents {
 		for ask, first := range asked {
 			for _, after := range []time.Duration{1, 2*sec + 1, 5*sec + 1, time.Minute} {
-				t.Run(fmt.Sprint(name, " parent, asked ", ask, ", after ", after), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						base, cancel := parent(context.WithValue(t.Context(), plainKey("k"), "v"))
-						ctx, end := context.WithTimeoutCause(base, after, &resilience.TimeoutError{Name: "x", After: after})
-						want := history(ctx, first, end)
-						end()
-						cancel()
+				inBubble(t, fmt.Sprint(name, " parent, asked ", ask, ", after ", after), func(t *testing.T) {
+					base, cancel := parent(context.WithValue(t.Context(), plainKey("k"), "v"))
+					ctx, end := context.WithTimeoutCause(base, after, &resilience.TimeoutError{Name: "x", After: after})
+					want := history(ctx, first, end)
+					end()
+					cancel()
 
-						base, cancel = parent(context.WithValue(t.Context(), plainKey("k"), "v"))
-						defer cancel()
-						var scope kept
-						p := newTimeout(t, timeoutConfig{Name: "x", After: after, Bind: func(_ string, fn func(error)) string {
-							end = func() { fn(nil) }
-							return ""
-						}})
-						p.Execute(base, func(ctx context.Context) (string, error) {
-							scope.keep(ctx)
-							return "", nil
-						})
-						got := history(scope.ctx, first, end)
-						wantEqual(t, "history", got, want)
+					base, cancel = parent(context.WithValue(t.Context(), plainKey("k"), "v"))
+					defer cancel()
+					var scope kept
+					p := must(resilience.NewTimeout(timeoutConfig{Name: "x", After: after, Bind: func(_ string, fn func(error)) string {
+						end = func() { fn(nil) }
+						return ""
+					}}))
+					p.Execute(base, func(ctx context.Context) (string, error) {
+						scope.keep(ctx)
+						return "", nil
 					})
+					got := history(scope.ctx, first, end)
+					wantEqual(t, "history", got, want)
 				})
 			}
 		}
 	}
-}
-
-// Many goroutines that are the first to wait share one timer.
-func TestTimeoutContextIsWaitedForByMany(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newTimeout(t, timeoutConfig{After: sec})
-		_, err := p.Execute(t.Context(), func(ctx context.Context) (string, error) {
-			var wg sync.WaitGroup
-			for range 50 {
-				wg.Go(func() {
-					done := ctx.Done()
-					<-done
-					if other := ctx.Done(); other != done || ctx.Err() == nil {
-						t.Errorf("Done is another one than before, or the error %v", ctx.Err())
-					}
-				})
-			}
-			wg.Wait()
-			return "", ctx.Err()
-		})
-		assert.Error(t, err)
-	})
 }
 
 // Err alone, without anybody who waits, sees every end.
@@ -363,7 +324,7 @@ func TestTimeoutContextErrAlone(t *testing.T) {
 				parent, stop = context.WithTimeout(parent, sec)
 				defer stop()
 			}
-			newTimeout(t, timeoutConfig{After: tc.after}).Execute(parent, func(ctx context.Context) (string, error) {
+			must(resilience.NewTimeout(timeoutConfig{After: tc.after})).Execute(parent, func(ctx context.Context) (string, error) {
 				assert.NoError(t, ctx.Err(), name)
 				time.Sleep(2 * sec)
 				if tc.after == time.Minute {
@@ -383,14 +344,16 @@ func TestTimeoutContextErrAlone(t *testing.T) {
 func TestTimeoutContextConcurrently(t *testing.T) {
 	for range 200 {
 		var wg sync.WaitGroup
-		newTimeout(t, timeoutConfig{After: time.Microsecond}).Execute(t.Context(), func(ctx context.Context) (string, error) {
+		must(resilience.NewTimeout(timeoutConfig{After: time.Microsecond})).Execute(t.Context(), func(ctx context.Context) (string, error) {
 			for range 4 {
 				wg.Go(func() {
 					child, cancel := context.WithCancel(ctx)
 					defer cancel()
 					_, _ = ctx.Err(), ctx.Value(plainKey("k"))
+					done := ctx.Done()
 					<-child.Done()
 					assert.True(t, ctx.Err() != nil && context.Cause(ctx) != nil, "the child ended before the scope did")
+					assert.Equal(t, done, ctx.Done(), "Done is another one than before")
 				})
 			}
 			return "", nil
@@ -404,7 +367,7 @@ func TestTimeoutContextConcurrently(t *testing.T) {
 func TestTimeoutContextAfterItsScope(t *testing.T) {
 	var scope kept
 	ctx := context.WithValue(t.Context(), plainKey("k"), "v")
-	newTimeout(t, timeoutConfig{After: time.Hour}).Execute(ctx, func(ctx context.Context) (string, error) {
+	must(resilience.NewTimeout(timeoutConfig{After: time.Hour})).Execute(ctx, func(ctx context.Context) (string, error) {
 		scope.keep(ctx)
 		return "", nil
 	})

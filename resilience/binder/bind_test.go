@@ -22,8 +22,7 @@ var errDown = errors.New("down")
 func bindInt(t testing.TB, doc string, o binder.Options[int]) *binder.Policies[int] {
 	t.Helper()
 	o.Status = func(v int) int { return v }
-	p, err := binder.Bind(load(t, doc), o)
-	require.NoError(t, err)
+	p := must(binder.Bind(load(t, doc), o))
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
 }
@@ -59,9 +58,7 @@ func TestEverySectionIsBound(t *testing.T) {
 		require.NotNil(t, policy, name)
 	}
 	require.Equal(t, "api", p.Circuit.Name())
-	v, err := p.Execute(t.Context(), func(context.Context) (int, error) { return 200, nil })
-	require.NoError(t, err)
-	require.Equal(t, 200, v)
+	require.Equal(t, 200, must(p.Execute(t.Context(), func(context.Context) (int, error) { return 200, nil })))
 }
 
 func TestAbsentSectionIsNoPolicy(t *testing.T) {
@@ -229,15 +226,14 @@ func TestBindHedging(t *testing.T) {
 		p := bindInt(t, `{"Hedging": {"HedgeAfterMs": 300, "MaxHedgedAttempts": 2}}`, binder.Options[int]{})
 		begun := time.Now()
 		var calls atomic.Int32
-		v, err := p.Execute(t.Context(), func(ctx context.Context) (int, error) {
+		v := must(p.Execute(t.Context(), func(ctx context.Context) (int, error) {
 			n := int(calls.Add(1))
 			if n == 3 {
 				return n, nil
 			}
 			<-ctx.Done()
 			return n, ctx.Err()
-		})
-		require.NoError(t, err)
+		}))
 		require.Equal(t, 3, v)
 		require.Equal(t, 600*time.Millisecond, time.Since(begun))
 		synctest.Wait()
@@ -253,9 +249,7 @@ func TestBindFallback(t *testing.T) {
 		err  error
 		want int
 	}{{503, nil, -503}, {500, nil, 500}, {7, errDown, -7}} {
-		v, err := p.Execute(t.Context(), func(context.Context) (int, error) { return tc.v, tc.err })
-		require.NoError(t, err)
-		require.Equal(t, tc.want, v)
+		require.Equal(t, tc.want, must(p.Execute(t.Context(), func(context.Context) (int, error) { return tc.v, tc.err })))
 	}
 }
 
@@ -270,22 +264,20 @@ func TestBindWhatNoDocumentCanSay(t *testing.T) {
 }
 
 func TestBindSharedCircuits(t *testing.T) {
-	shared, err := resilience.NewBreakers(resilience.BreakersConfig{})
-	require.NoError(t, err)
+	shared := must(resilience.NewBreakers(resilience.BreakersConfig{}))
 	o := binder.Options[int]{Deps: binder.Deps{Breakers: shared}}
 	a := bindInt(t, `{"CircuitBreaker": {"CircuitName": "api"}}`, o)
 	b := bindInt(t, `{"CircuitBreaker": {"CircuitName": "api"}}`, o)
 	require.Same(t, a.Circuit, b.Circuit)
 	require.NotSame(t, a.Circuit, bindInt(t, `{"CircuitBreaker": {"CircuitName": "other"}}`, o).Circuit)
-	_, err = binder.Bind(load(t, `{"Bulkhead": {}, "CircuitBreaker": {"CircuitName": "api", "FailureThreshold": 9}}`), o)
+	_, err := binder.Bind(load(t, `{"Bulkhead": {}, "CircuitBreaker": {"CircuitName": "api", "FailureThreshold": 9}}`), o)
 	require.ErrorContains(t, err, `CircuitBreaker: breakers: "api" has Failures = 5, not 9`)
 	require.Equal(t, []string{"api", "other"}, shared.Names())
 }
 
 // A retry around a hedge counts the call that was asked for, once.
 func TestBindBudgetIsSpentOnce(t *testing.T) {
-	budget, err := resilience.NewBudget(resilience.BudgetConfig{})
-	require.NoError(t, err)
+	budget := must(resilience.NewBudget(resilience.BudgetConfig{}))
 	o := binder.Options[int]{Deps: binder.Deps{Budget: budget}}
 	both := bindInt(t, `{"Retry": {}, "Hedging": {}}`, o)
 	hedge := bindInt(t, `{"Hedging": {}}`, o)
@@ -328,10 +320,9 @@ func TestClosedPoliciesRefuse(t *testing.T) {
 // A caller with more hosts than usual says so.
 func TestKeysOfIsolation(t *testing.T) {
 	type key struct{}
-	p, err := binder.Bind(&binder.Model{BulkheadIsolation: &binder.BulkheadIsolation{MaxConcurrency: 1}}, binder.Options[int]{
+	p := must(binder.Bind(&binder.Model{BulkheadIsolation: &binder.BulkheadIsolation{MaxConcurrency: 1}}, binder.Options[int]{
 		Deps: binder.Deps{Keys: 2}, Key: func(ctx context.Context) string { return ctx.Value(key{}).(string) },
-	})
-	require.NoError(t, err)
+	}))
 	defer func() { require.NoError(t, p.Close()) }()
 	nest := func(names ...string) (err error) {
 		run := func(context.Context) (int, error) { return 0, nil }
@@ -349,3 +340,10 @@ func TestKeysOfIsolation(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -49,18 +49,13 @@ func wholeModel() *binder.Model {
 
 func load(t testing.TB, doc string) *binder.Model {
 	t.Helper()
-	m, err := binder.Load([]byte(doc))
-	require.NoError(t, err)
-	return m
+	return must(binder.Load([]byte(doc)))
 }
 
 func TestLoadEverySection(t *testing.T) {
 	require.Equal(t, wholeModel(), load(t, whole))
-}
-
-func TestLoadWithoutRoot(t *testing.T) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(whole), "{\n  \"Resilience\":"), "\n}")
-	require.Equal(t, wholeModel(), load(t, bare))
+	require.Equal(t, wholeModel(), load(t, bare), "without the root")
 }
 
 func TestAbsentSectionIsNil(t *testing.T) {
@@ -169,13 +164,12 @@ func TestSeveralProblemsAtOnce(t *testing.T) {
 // loadYAML is LoadNode of a YAML text.
 func loadYAML(t testing.TB, path, text string) (*binder.Model, error) {
 	t.Helper()
-	n, err := document.ParseYAML([]byte(text))
-	require.NoError(t, err)
+	n := must(document.ParseYAML([]byte(text)))
 	return binder.LoadNode(path, n)
 }
 
 func TestLoadYAML(t *testing.T) {
-	m, err := loadYAML(t, "resilience", `
+	m := must(loadYAML(t, "resilience", `
 retry:
   max_retries: 4
   retry_forever: yes
@@ -186,12 +180,10 @@ Bulkhead: {MaxConcurrency: 20, MaxQueueDepth: 0, QueueTimeoutSeconds: 0}
 bulkhead_isolation: {max_concurrent_requests: 3, max_queue_size: 9, queue_timeout_seconds: 1}
 hedging: {hedge_after_ms: 300, max_hedged_attempts: 2}
 fallback: {status_codes: [503, 500]}
-`)
-	require.NoError(t, err)
+`))
 	require.Equal(t, wholeModel(), m)
 
-	m, err = loadYAML(t, "resilience", "# all lines are commented out\n")
-	require.NoError(t, err)
+	m = must(loadYAML(t, "resilience", "# all lines are commented out\n"))
 	require.Equal(t, &binder.Model{}, m)
 }
 
@@ -213,21 +205,16 @@ func TestLoadYAMLProblems(t *testing.T) {
 // A part of the crawl's configuration means the same with quotes and without.
 func TestLoadNodeIgnoresQuotes(t *testing.T) {
 	for name, doc := range map[string]string{"a.yaml": "timeout: {seconds: '3'}", "a.json": `{"timeout": {"seconds": "3"}}`} {
-		n, err := document.Parse(name, []byte(doc))
-		require.NoError(t, err)
-		m, err := binder.LoadNode("resilience", n)
-		require.NoError(t, err)
-		require.Equal(t, 3*time.Second, m.Timeout.Limit)
+		n := must(document.Parse(name, []byte(doc)))
+		require.Equal(t, 3*time.Second, must(binder.LoadNode("resilience", n)).Timeout.Limit)
 	}
 }
 
 func TestWriteReadsBack(t *testing.T) {
-	text, err := json.Marshal(wholeModel())
-	require.NoError(t, err)
+	text := must(json.Marshal(wholeModel()))
 	require.JSONEq(t, whole, string(text))
 	require.Equal(t, wholeModel(), load(t, string(text)))
-	text, err = json.Marshal(&binder.Model{})
-	require.NoError(t, err)
+	text = must(json.Marshal(&binder.Model{}))
 	require.Equal(t, `{"Resilience":{}}`, string(text))
 }
 
@@ -246,8 +233,7 @@ func FuzzLoad(f *testing.F) {
 			require.LessOrEqual(t, len(err.Error()), 60*1024)
 			return
 		}
-		text, err := json.Marshal(m)
-		require.NoError(t, err)
+		text := must(json.Marshal(m))
 		again, err := binder.Load(text)
 		require.NoError(t, err, "%s", text)
 		require.Equal(t, m, again)
@@ -277,9 +263,7 @@ func FuzzLoadYAML(f *testing.F) {
 			require.NotEmpty(t, err.Error())
 			return
 		}
-		text, err := json.Marshal(m)
-		require.NoError(t, err)
-		require.Equal(t, m, load(t, string(text)))
+		require.Equal(t, m, load(t, string(must(json.Marshal(m)))))
 	})
 }
 
@@ -324,25 +308,20 @@ func TestLoadSection(t *testing.T) {
 }
 
 func TestRegistryOfADocument(t *testing.T) {
-	models, err := binder.LoadNamed([]byte(settings), "Clients")
-	require.NoError(t, err)
+	models := must(binder.LoadNamed([]byte(settings), "Clients"))
 	require.Equal(t, map[string]*binder.Model{"search": timeout(3), "payments": timeout(4)}, models)
 
 	var asked []string
-	r, err := binder.BindAll(models, func(name string) binder.Options[string] {
+	r := must(binder.BindAll(models, func(name string) binder.Options[string] {
 		asked = append(asked, name)
 		return binder.Options[string]{Deps: binder.Deps{Name: name}}
-	})
-	require.NoError(t, err)
+	}))
 	require.Equal(t, []string{"payments", "search"}, r.Names())
 	require.Equal(t, r.Names(), asked)
-	p, err := resilience.Lookup[string](r, "search")
-	require.NoError(t, err)
-	v, err := p.Execute(t.Context(), func(context.Context) (string, error) { return "page", nil })
-	require.NoError(t, err)
-	require.Equal(t, "page", v)
+	p := must(resilience.Lookup[string](r, "search"))
+	require.Equal(t, "page", must(p.Execute(t.Context(), func(context.Context) (string, error) { return "page", nil })))
 	require.NoError(t, r.Close())
-	_, err = p.Execute(t.Context(), func(context.Context) (string, error) { return "page", nil })
+	_, err := p.Execute(t.Context(), func(context.Context) (string, error) { return "page", nil })
 	require.ErrorIs(t, err, resilience.ErrClosed, "the registry closes what it holds")
 }
 
