@@ -33,11 +33,9 @@ type office struct {
 func newOffice(t *testing.T, file string) *office {
 	t.Helper()
 	o := &office{doorway: newDoorway(t, onePlan(two, nil)), file: file}
-	var err error
-	o.admin, err = admission.Admin(admission.AdminConfig{
+	o.admin = must(admission.Admin(admission.AdminConfig{
 		Token: adminToken, Admitter: o.admitter, File: file, Log: slog.New(slog.NewTextHandler(&o.log, nil)),
-	})
-	require.NoError(t, err)
+	}))
 	return o
 }
 
@@ -276,14 +274,10 @@ func TestSave(t *testing.T) {
 		require.NoError(t, os.Chmod(path, 0o640))
 		require.NoError(t, again.Replace(again.Plans()[:3], rules, nil))
 		require.NoError(t, again.Save(path))
-		info, err := os.Stat(path)
-		require.NoError(t, err)
-		require.Equal(t, fs.FileMode(0o640), info.Mode().Perm(), "the mode stays")
+		require.Equal(t, fs.FileMode(0o640), must(os.Stat(path)).Mode().Perm(), "the mode stays")
 		require.NoError(t, s.LoadFile(path))
 		require.Equal(t, []admission.Plan{login, api, bytes}, s.Plans())
-		entries, err := os.ReadDir(filepath.Dir(path))
-		require.NoError(t, err)
-		require.Len(t, entries, 1, "nothing else is left")
+		require.Len(t, must(os.ReadDir(filepath.Dir(path))), 1, "nothing else is left")
 	}
 }
 
@@ -293,9 +287,7 @@ func TestSaveFailsWhole(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "p.json"), 0o700)) // which nothing can be renamed to
 	require.Error(t, s.Save(filepath.Join(dir, "p.json")))
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, entries, 1, "the unfinished file is removed")
+	require.Len(t, must(os.ReadDir(dir)), 1, "the unfinished file is removed")
 	require.ErrorIs(t, s.Save(filepath.Join(dir, "none", "p.json")), fs.ErrNotExist)
 }
 
@@ -324,28 +316,6 @@ func FuzzFile(f *testing.F) {
 			require.Equal(t, s.Excluded(), again.Excluded())
 		}
 	})
-}
-
-func hammer(d *doorway, do func(), check func(code int, h http.Header, body string)) {
-	var over atomic.Bool
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for !over.Load() {
-				w := d.get("/")
-				check(w.Code, w.Header(), w.Body.String())
-			}
-		})
-	}
-	do()
-	over.Store(true)
-	all.Wait()
-}
-
-func quiet(t *testing.T, cfg doorwayConfig) *doorway {
-	cfg.bubble = true              // of no bubble: it has the time of the system, too
-	cfg.deadline = 5 * time.Minute // a busy machine is not a store that is down
-	return newDoorway(t, cfg)
 }
 
 // TestProgramAndAdministratorAtOnce change different things, and neither takes back what the other did.
@@ -383,7 +353,10 @@ func TestProgramAndAdministratorAtOnce(t *testing.T) {
 // TestFilesAreInForceWhole loads two files in turn, of which each forbids by itself: the cost of the one and the plan
 // of the other, or the rule of the one and the plans of the other, are never together.
 func TestFilesAreInForceWhole(t *testing.T) {
-	d := quiet(t, onePlan(admission.Plan{Name: "p", Capacity: 1, TokensPerSecond: 1e-9}, nil))
+	cfg := onePlan(admission.Plan{Name: "p", Capacity: 1, TokensPerSecond: 1e-9}, nil)
+	cfg.bubble = true              // of no bubble: it has the time of the system, too
+	cfg.deadline = 5 * time.Minute // a busy machine is not a store that is down
+	d := newDoorway(t, cfg)
 	dir := t.TempDir()
 	files := map[string]string{
 		"dear.yaml":  "plans: [{name: p, capacity: 7, tokens_per_second: 1e-9}]\nrules: [{name: r, path: /**, plans: [p], cost: 7}]",
@@ -397,22 +370,30 @@ func TestFilesAreInForceWhole(t *testing.T) {
 	require.NoError(t, d.rules.LoadFile(filepath.Join(dir, "other.yaml")))
 	require.Equal(t, in, d.get("/").Code)
 	whole := map[string]bool{`"p";q=7;w=3162240000 7`: true, `"p";q=1;w=1000000000 1`: true, `"q";q=3;w=3000000000 3`: true}
-	hammer(d, func() {
-		for range 300 {
-			for name := range files {
-				require.NoError(t, d.rules.LoadFile(filepath.Join(dir, name)))
+	var over atomic.Bool
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for !over.Load() {
+				w := d.get("/")
+				if w.Code != out {
+					t.Errorf("status %d, want %d: %s", w.Code, out, w.Body)
+				}
+				if got := w.Header().Get("RateLimit-Policy") + " " + w.Header().Get("X-RateLimit-Limit"); !whole[got] {
+					t.Errorf("half a set of rules: %s", got)
+				}
+				if w.Header().Get("Retry-After") == "" {
+					t.Errorf("half a set of rules: %s", w.Body)
+				}
 			}
+		})
+	}
+	for range 300 {
+		for name := range files {
+			require.NoError(t, d.rules.LoadFile(filepath.Join(dir, name)))
 		}
-	}, func(code int, h http.Header, body string) {
-		if code != out {
-			t.Errorf("status %d, want %d: %s", code, out, body)
-		}
-		if got := h.Get("RateLimit-Policy") + " " + h.Get("X-RateLimit-Limit"); !whole[got] {
-			t.Errorf("half a set of rules: %s", got)
-		}
-		if h.Get("Retry-After") == "" {
-			t.Errorf("half a set of rules: %s", body)
-		}
-	})
+	}
+	over.Store(true)
+	all.Wait()
 	require.Zero(t, d.admitter.Statistics().FailedOpen)
 }

@@ -29,8 +29,7 @@ type store struct {
 
 func newStore(t testing.TB, clk *admissiontest.Clock) *store {
 	t.Helper()
-	r, err := memory.New(memory.Config{Clock: clk})
-	require.NoError(t, err)
+	r := must(memory.New(memory.Config{Clock: clk}))
 	return &store{Repository: r}
 }
 
@@ -47,13 +46,18 @@ func (s *store) Take(ctx context.Context, key string, plans []admission.Plan, n 
 	return s.Repository.Take(ctx, key, plans, n)
 }
 
-func (s *store) failWith(err error) {
+func (s *store) set(fail func(context.Context) error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.fail = nil
-	if err != nil {
-		s.fail = func(context.Context) error { return err }
-	}
+	s.fail = fail
+}
+
+func (s *store) failWith(err error) { s.set(func(context.Context) error { return err }) }
+
+// late is a store that answers only when its context ends.
+func late(ctx context.Context) error {
+	<-ctx.Done()
+	return fmt.Errorf("store: %w", ctx.Err())
 }
 
 func admitter(t testing.TB, cfg admission.Config) *admission.Admitter {
@@ -61,17 +65,14 @@ func admitter(t testing.TB, cfg admission.Config) *admission.Admitter {
 	if cfg.Rules == nil {
 		cfg.Rules = plansOf(t, login, api, daily)
 	}
-	a, err := admission.New(cfg)
-	require.NoError(t, err)
+	a := must(admission.New(cfg))
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
 	return a
 }
 
 func allow(t testing.TB, a *admission.Admitter, key string, n int64, plans ...string) admission.Result {
 	t.Helper()
-	r, err := a.Allow(t.Context(), key, plans, n)
-	require.NoError(t, err)
-	return r
+	return must(a.Allow(t.Context(), key, plans, n))
 }
 
 var errDown = errors.New("connection refused")
@@ -126,8 +127,7 @@ func TestDecideErrors(t *testing.T) {
 	require.ErrorContains(t, err, "Tokens is -1")
 	require.Zero(t, a.Statistics(), "what was not decided is not counted")
 
-	_, err = a.Allow(t.Context(), "ann", []string{"login", "api"}, 0)
-	require.NoError(t, err)
+	must(a.Allow(t.Context(), "ann", []string{"login", "api"}, 0))
 	for _, name := range []string{"login api", "login api ", "login\x03api", "login,api"} { // none is the list that was just used
 		_, err = a.Allow(t.Context(), "ann", []string{name}, 1)
 		require.ErrorIs(t, err, admission.ErrUnknownPlan, name)
@@ -177,8 +177,7 @@ func TestStoreDown(t *testing.T) {
 		repo := newStore(t, admissiontest.NewClock())
 		repo.failWith(errDown)
 		a := admitter(t, admission.Config{Repository: repo, OnError: tc.config})
-		r, err := a.AllowOr(t.Context(), tc.request, "ann", []string{"login"}, 1)
-		require.NoError(t, err)
+		r := must(a.AllowOr(t.Context(), tc.request, "ann", []string{"login"}, 1))
 		require.Equal(t, tc.want, r.Reason)
 		want := admission.Result{Allowed: true, Limit: 5, Plan: "login", Reason: tc.want}
 		stats := admission.Statistics{Allowed: 1, Failures: 1, FailedOpen: 1, Down: true}
@@ -203,7 +202,7 @@ func TestStoreLoggedOncePerChange(t *testing.T) {
 				require.Equal(t, admission.ReasonFailOpen, allow(t, a, "ann", 1, "api").Reason)
 			}
 			require.True(t, a.Statistics().Down)
-			repo.failWith(nil)
+			repo.set(nil)
 			time.Sleep(time.Second) // a question whether it is back
 			synctest.Wait()
 			require.False(t, a.Statistics().Down)
@@ -226,7 +225,7 @@ func TestOneBadKey(t *testing.T) {
 	repo.failWith(fmt.Errorf("the key is another's: %w", admission.ErrNoVerdict))
 	require.Equal(t, admission.ReasonFailOpen, allow(t, a, "ann", 1, "api").Reason)
 	require.False(t, a.Statistics().Down)
-	repo.failWith(nil)
+	repo.set(nil)
 	require.Empty(t, allow(t, a, "bob", 1, "api").Reason)
 }
 
@@ -236,17 +235,12 @@ func TestStoreHangs(t *testing.T) {
 	for _, tc := range []struct{ deadline, want time.Duration }{{0, admission.DefaultDeadline}, {7 * time.Millisecond, 7 * time.Millisecond}} {
 		synctest.Test(t, func(t *testing.T) {
 			repo := newStore(t, admissiontest.NewClock())
-			repo.fail = func(ctx context.Context) error {
-				<-ctx.Done()
-				return fmt.Errorf("store: %w", ctx.Err())
-			}
+			repo.set(late)
 			a := admitter(t, admission.Config{Repository: repo, Deadline: tc.deadline})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			begun := time.Now()
-			r, err := a.Allow(ctx, "ann", []string{"login"}, 1)
-			require.NoError(t, err)
-			require.Equal(t, admission.ReasonFailOpen, r.Reason)
+			require.Equal(t, admission.ReasonFailOpen, must(a.Allow(ctx, "ann", []string{"login"}, 1)).Reason)
 			require.Equal(t, tc.want, time.Since(begun))
 		})
 	}
@@ -256,7 +250,7 @@ func TestStoreHangs(t *testing.T) {
 func TestCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		repo := newStore(t, admissiontest.NewClock())
-		repo.fail = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		repo.set(late)
 		a := admitter(t, admission.Config{Repository: repo})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -315,7 +309,7 @@ func TestFallbackIsWarm(t *testing.T) {
 	local.failWith(errDown)
 	require.Equal(t, admission.ReasonFailOpen, allow(t, a, "ann", 1, "api").Reason)
 	require.NoError(t, a.Remove(t.Context(), "ann"))
-	local.failWith(nil)
+	local.set(nil)
 	require.True(t, allow(t, a, "ann", 1, "api").Allowed, "Remove reaches the fallback")
 }
 
@@ -329,9 +323,7 @@ func TestRemoveWhereOfTheFallback(t *testing.T) {
 		require.True(t, allow(t, a, key, 100, "api").Allowed)
 		require.False(t, allow(t, a, key, 1, "api").Allowed)
 	}
-	n, err := a.RemoveWhere(t.Context(), func(key string) bool { return key == "ann" })
-	require.NoError(t, err)
-	require.Equal(t, 1, n)
+	require.Equal(t, 1, must(a.RemoveWhere(t.Context(), func(key string) bool { return key == "ann" })))
 	require.True(t, allow(t, a, "ann", 1, "api").Allowed)
 	require.False(t, allow(t, a, "bob", 1, "api").Allowed)
 }
@@ -377,8 +369,7 @@ func TestAdmitterAtOnce(t *testing.T) {
 }
 
 func TestDecideAllocatesNothing(t *testing.T) {
-	r, err := memory.New(memory.Config{})
-	require.NoError(t, err)
+	r := must(memory.New(memory.Config{}))
 	a := admitter(t, admission.Config{Repository: r})
 	ctx := t.Context()
 	for _, plans := range [][]string{{"api"}, {"api", "daily", "login"}} {

@@ -15,15 +15,14 @@ import (
 // t0 is some instant of 2026, a whole day.
 const t0 = admission.Micros(1_772_668_800_000_000)
 
-func settled(t require.TestingT, p admission.Plan) admission.Plan {
-	p, err := p.Settle()
-	require.NoError(t, err)
+func settled(p admission.Plan) admission.Plan {
+	p = must(p.Settle())
 	return p
 }
 
 // TestRefill has a token taken of buckets as they are found.
 func TestRefill(t *testing.T) {
-	p := settled(t, admission.Plan{Name: "p", Capacity: 10, TokensPerSecond: 2})
+	p := settled(admission.Plan{Name: "p", Capacity: 10, TokensPerSecond: 2})
 	bucket := func(tokens float64, at admission.Micros) admission.State {
 		return admission.State{Tokens: tokens, At: at}
 	}
@@ -54,7 +53,7 @@ func TestRefill(t *testing.T) {
 // granted is at most what was there and what flowed in up to the furthest instant.
 func TestTokenBucketNeverGrantsMore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := settled(t, admission.Plan{
+		p := settled(admission.Plan{
 			Name: "p", Capacity: rapid.Int64Range(1, 1000).Draw(t, "capacity"),
 			TokensPerSecond: rapid.Float64Range(0.001, 1000).Draw(t, "rate"),
 		})
@@ -80,7 +79,7 @@ func TestTokenBucketNeverGrantsMore(t *testing.T) {
 // doubles make no error, and the fixed one with a count per window.
 func TestWindowIsExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := settled(t, admission.Plan{
+		p := settled(admission.Plan{
 			Name: "p", Kind: admission.KindSlidingWindow, Capacity: rapid.Int64Range(1, 100_000).Draw(t, "capacity"),
 			Window: time.Duration(rapid.Int64Range(1, 24*3600_000).Draw(t, "ms")) * time.Millisecond,
 		})
@@ -117,7 +116,7 @@ func TestWindowAdvance(t *testing.T) {
 		{"before 1970", admission.KindFixedWindow, -t0 - 1, admission.State{At: -1e6, Current: 1}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			p := settled(t, admission.Plan{Name: "p", Kind: tc.kind, Capacity: 9, Window: time.Second})
+			p := settled(admission.Plan{Name: "p", Kind: tc.kind, Capacity: 9, Window: time.Second})
 			got, _ := p.Take(admission.State{At: t0, Current: 5, Previous: 3}, t0+tc.at, 1)
 			require.Equal(t, tc.want, got)
 		})

@@ -58,3 +58,10 @@ func (a *Admitter) AllowOr(ctx context.Context, how OnError, key string, plans [
 	}
 	return res, err
 }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

@@ -48,8 +48,7 @@ func anyState(rnd *rand.Rand, p *Plan, now Micros) State {
 func TestWhatIsToldIsTrue(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 11))
 	for range 200_000 {
-		p, err := anyPlan(rnd).Settle()
-		require.NoError(t, err)
+		p := must(anyPlan(rnd).Settle())
 		now := Micros(rnd.Int64N(4e15)) // until the year 2096
 		before := anyState(rnd, &p, now)
 		n := int64(1)
@@ -94,8 +93,7 @@ func TestObedientClient(t *testing.T) {
 					if kind == KindTokenBucket {
 						p.Window, p.TokensPerSecond = 0, float64(permits)/window.Seconds()
 					}
-					p, err := p.Settle()
-					require.NoError(t, err)
+					p = must(p.Settle())
 					used, refused := obey(t, p, begin)
 					name := fmt.Sprintf("%s %d per %v from %v: %.3f used, %.4f refused", kind, permits, window, begin, used, refused)
 					if used < 0.95 || refused > 0.002 {
@@ -111,8 +109,7 @@ func TestObedientClient(t *testing.T) {
 // its requests that were refused.
 func obey(t *testing.T, p Plan, begin time.Duration) (used, refused float64) {
 	t.Helper()
-	set, err := newPlanSet([]Plan{p})
-	require.NoError(t, err)
+	set := must(newPlanSet([]Plan{p}))
 	rule := (&Rule{Name: "r", Plans: []string{p.Name}}).terms(set)
 	_, window := p.PerWindow()
 	now := Micros(1_800_000_000_000_000) + Micros(begin.Microseconds())
@@ -126,10 +123,8 @@ func obey(t *testing.T, p Plan, begin time.Duration) (used, refused float64) {
 		state, res = p.Take(state, now, 1)
 		h := http.Header{}
 		HeadersLegacy.tell(h, rule, &res, nil)
-		remaining, err := strconv.ParseFloat(h.Get("X-RateLimit-Remaining"), 64)
-		require.NoError(t, err)
-		reset, err := strconv.ParseFloat(h.Get("X-RateLimit-Reset"), 64)
-		require.NoError(t, err)
+		remaining := must(strconv.ParseFloat(h.Get("X-RateLimit-Remaining"), 64))
+		reset := must(strconv.ParseFloat(h.Get("X-RateLimit-Reset"), 64))
 		if now >= warm {
 			asked++
 			if res.Allowed {
@@ -148,10 +143,8 @@ func obey(t *testing.T, p Plan, begin time.Duration) (used, refused float64) {
 // TestHeadersAreThoseOfTheWriters compares what is put together on the way of each
 // request with what package header writes.
 func TestHeadersAreThoseOfTheWriters(t *testing.T) {
-	plan, err := Plan{Name: strings.Repeat("n", maxName), Kind: KindFixedWindow, Capacity: MaxCapacity, Window: maxWindow}.Settle()
-	require.NoError(t, err)
-	set, err := newPlanSet([]Plan{plan})
-	require.NoError(t, err)
+	plan := must(Plan{Name: strings.Repeat("n", maxName), Kind: KindFixedWindow, Capacity: MaxCapacity, Window: maxWindow}.Settle())
+	set := must(newPlanSet([]Plan{plan}))
 	terms := (&Rule{Name: "r", Plans: []string{plan.Name}}).terms(set)
 	for _, res := range []Result{
 		{Allowed: true, Limit: plan.Capacity, Remaining: plan.Capacity - 1, Reset: maxWindow, Plan: plan.Name},
@@ -170,8 +163,7 @@ func TestHeadersAreThoseOfTheWriters(t *testing.T) {
 		want.Set("X-RateLimit-Remaining", strconv.FormatInt(left, 10))
 		want.Set("X-RateLimit-Reset", seconds)
 		want.Set("RateLimit", fmt.Sprintf(`"%s";r=%d;t=%s`, res.Plan, left, seconds))
-		value, err := header.FormatPolicies([]header.Policy{{Name: plan.Name, Quota: plan.Capacity, Window: plan.Window}})
-		require.NoError(t, err)
+		value := must(header.FormatPolicies([]header.Policy{{Name: plan.Name, Quota: plan.Capacity, Window: plan.Window}}))
 		want.Set("RateLimit-Policy", value)
 		require.Equal(t, want, got)
 
@@ -186,8 +178,7 @@ func TestHeadersAreThoseOfTheWriters(t *testing.T) {
 
 func TestTerms(t *testing.T) {
 	one, two := Plan{Name: "one", Capacity: 10, TokensPerSecond: 1}, Plan{Name: "two", Capacity: 30, TokensPerSecond: 1}
-	set, err := newPlanSet([]Plan{one, two})
-	require.NoError(t, err)
+	set := must(newPlanSet([]Plan{one, two}))
 	terms := (&Rule{Name: "r", Plans: []string{"two", "one", "two"}}).terms(set)
 	require.Len(t, terms.plans, 2, "each plan counts once")
 	require.Equal(t, `"two";q=30;w=30, "one";q=10;w=10`, terms.policy)

@@ -38,8 +38,7 @@ func TestReadings(t *testing.T) {
 		{"/api%5Clogin", `/api\login /api/login`},
 		{"/100%25", "/100%"},
 	} {
-		u, err := url.ParseRequestURI(tc.raw)
-		require.NoError(t, err)
+		u := must(url.ParseRequestURI(tc.raw))
 		first, more := readings(u)
 		require.Equal(t, strings.Fields(tc.want), append([]string{first}, more...), tc.raw)
 	}
@@ -50,15 +49,16 @@ func TestReadings(t *testing.T) {
 	}
 }
 
+var onePlanOf = []Plan{{Name: "p", Capacity: 1, TokensPerSecond: 1}}
+
+func onePlanRule(name, path string) Rule { return Rule{Name: name, Path: path, Plans: []string{"p"}} }
+
 // TestRuleInEverySpelling: whatever a path may be taken for, the strict rule counts it, and
 // what is excluded is excluded in one spelling only.
 func TestRuleInEverySpelling(t *testing.T) {
-	plans := []Plan{{Name: "p", Capacity: 1, TokensPerSecond: 1}}
-	rule := func(name, path string) Rule { return Rule{Name: name, Path: path, Plans: []string{"p"}} }
-	s, err := NewRuleSet(RuleSetConfig{}, plans, []Rule{
-		rule("public", "/Public/**"), rule("login", "/api/login"), rule("upper", "/API/Keys"), rule("lower", "/api/keys"), rule("api", "/api/**"),
-	}, []string{"/health"})
-	require.NoError(t, err)
+	s := must(NewRuleSet(RuleSetConfig{}, onePlanOf, []Rule{
+		onePlanRule("public", "/Public/**"), onePlanRule("login", "/api/login"), onePlanRule("upper", "/API/Keys"), onePlanRule("lower", "/api/keys"), onePlanRule("api", "/api/**"),
+	}, []string{"/health"}))
 	for raw, want := range map[string]string{
 		"/api/login": "login", "/api/login/": "login", "/API/LOGIN": "login", "/api/Login": "api login",
 		"/api/lo\u017f":  "api", // the long s is an s in capitals, but this is another word
@@ -83,11 +83,8 @@ func TestRuleInEverySpelling(t *testing.T) {
 // TestRouteHasOneSpelling: no spelling of a path has an account of its own.
 func TestRouteHasOneSpelling(t *testing.T) {
 	for _, raw := range []string{"/api/login", "/API/Login/", "/api//login", "/api/log%69n", "/api/log%2569n", "/api;v=1/login;w", "/api%5Clogin", "/x/../api/login"} {
-		u, err := url.ParseRequestURI(raw)
-		require.NoError(t, err)
-		key, err := Route()(&http.Request{Method: http.MethodGet, URL: u})
-		require.NoError(t, err)
-		require.Equal(t, "route:GET /api/login", key, raw)
+		u := must(url.ParseRequestURI(raw))
+		require.Equal(t, "route:GET /api/login", must(Route()(&http.Request{Method: http.MethodGet, URL: u})), raw)
 	}
 }
 
@@ -186,14 +183,10 @@ func FuzzNoWayAround(f *testing.F) {
 		f.Add(seed)
 	}
 	all := routers()
-	plans := []Plan{{Name: "p", Capacity: 1, TokensPerSecond: 1}}
-	rule := func(name, path string) Rule { return Rule{Name: name, Path: path, Plans: []string{"p"}} }
-	s, err := NewRuleSet(RuleSetConfig{}, plans, []Rule{
-		rule("login", "/api/login"), rule("static", "/static/**"), rule("health", "/api/health"), rule("api", "/api/**"),
-	}, nil)
-	require.NoError(f, err)
-	excluding, err := NewRuleSet(RuleSetConfig{}, plans, nil, []string{"/api/health"})
-	require.NoError(f, err)
+	s := must(NewRuleSet(RuleSetConfig{}, onePlanOf, []Rule{
+		onePlanRule("login", "/api/login"), onePlanRule("static", "/static/**"), onePlanRule("health", "/api/health"), onePlanRule("api", "/api/**"),
+	}, nil))
+	excluding := must(NewRuleSet(RuleSetConfig{}, onePlanOf, nil, []string{"/api/health"}))
 
 	f.Fuzz(func(t *testing.T, raw string) {
 		u, err := url.ParseRequestURI(raw)
@@ -241,8 +234,7 @@ func TestGlob(t *testing.T) {
 		{"/a/", "/a", "/a/b"},
 		{"/a?c", "/a?c", "/abc"},
 	} {
-		g, err := parseGlob(tc.pattern)
-		require.NoError(t, err)
+		g := must(parseGlob(tc.pattern))
 		for path := range strings.FieldsSeq(tc.yes) {
 			require.True(t, g.match(path), "%s of %s", tc.pattern, path)
 		}
@@ -270,8 +262,7 @@ func TestGlobErrors(t *testing.T) {
 
 // TestGlobIsNotExponential has a path with which a matcher that tries everything would never end.
 func TestGlobIsNotExponential(t *testing.T) {
-	g, err := parseGlob("/" + strings.Repeat("**/a*a*a*a*b/", 40) + "c")
-	require.NoError(t, err)
+	g := must(parseGlob("/" + strings.Repeat("**/a*a*a*a*b/", 40) + "c"))
 	require.False(t, g.match(strings.Repeat("/"+strings.Repeat("a", 100), 200)))
 }
 

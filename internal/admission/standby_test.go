@@ -27,18 +27,14 @@ var (
 
 func fleet(t *testing.T, n int, share float64, log *bytes.Buffer) (repo *store, all []*admission.Admitter) {
 	t.Helper()
-	r, err := memory.New(memory.Config{})
-	require.NoError(t, err)
-	repo = &store{Repository: r}
+	repo = &store{Repository: must(memory.New(memory.Config{}))}
 	logger := slog.New(slog.DiscardHandler)
 	if log != nil {
 		logger = slog.New(slog.NewTextHandler(log, nil))
 	}
 	for range n {
-		local, err := memory.New(memory.Config{})
-		require.NoError(t, err)
 		all = append(all, admitter(t, admission.Config{
-			Repository: repo, Fallback: local, Share: share, Rules: plansOf(t, hundred, three, flowing), Log: logger,
+			Repository: repo, Fallback: must(memory.New(memory.Config{})), Share: share, Rules: plansOf(t, hundred, three, flowing), Log: logger,
 		}))
 	}
 	return repo, all
@@ -57,20 +53,16 @@ func granted(t *testing.T, a *admission.Admitter, asked int, plan string) (n int
 // TestShareWhileOutOfReach: each process grants its part of the limit per whole window, also
 // if the limit does not divide or is below the number of processes, and no more.
 func TestShareWhileOutOfReach(t *testing.T) {
-	for _, tc := range []struct {
-		plan      string
-		processes int
-		want      int // of all, in a window
-	}{{"hundred", 4, 100}, {"hundred", 3, 99}, {"hundred", 1, 100}} {
+	for processes, want := range map[int]int{4: 100, 3: 99, 1: 100} { // of all, in a window
 		synctest.Test(t, func(t *testing.T) {
-			repo, all := fleet(t, tc.processes, 1/float64(tc.processes), nil)
+			repo, all := fleet(t, processes, 1/float64(processes), nil)
 			repo.failWith(errDown)
 			for range 2 {
 				sum := 0
 				for _, a := range all {
-					sum += granted(t, a, 500, tc.plan)
+					sum += granted(t, a, 500, "hundred")
 				}
-				require.Equal(t, tc.want, sum, tc)
+				require.Equal(t, want, sum, processes)
 				time.Sleep(time.Hour)
 			}
 		})
@@ -102,7 +94,7 @@ func TestGrantsAreCharged(t *testing.T) {
 				require.True(t, a.Statistics().Down)
 			}
 			time.Sleep(tc.wait)
-			repo.failWith(nil)
+			repo.set(nil)
 			time.Sleep(time.Second) // a question whether it is back
 			synctest.Wait()
 			for _, a := range all {
@@ -127,7 +119,7 @@ func TestMoreIsOwedThanIsLeft(t *testing.T) {
 		require.Equal(t, 60, granted(t, other, 60, "hundred"))
 		repo.failWith(errDown)
 		require.Equal(t, 100, granted(t, all[0], 200, "hundred"))
-		repo.failWith(nil)
+		repo.set(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.False(t, allow(t, other, "ann", 1, "hundred").Allowed)
@@ -145,19 +137,17 @@ func TestDebtsOutliveAnotherOutage(t *testing.T) {
 			require.True(t, allow(t, a, key, 5, "hundred").Allowed)
 		}
 		require.NoError(t, a.Remove(t.Context(), "cid"))
-		repo.mu.Lock()
 		var asked atomic.Int32
-		repo.fail = func(context.Context) error { // it answers one question, and takes one charge
+		repo.set(func(context.Context) error { // it answers one question, and takes one charge
 			if asked.Add(1) > 2 {
 				return errDown
 			}
 			return nil
-		}
-		repo.mu.Unlock()
+		})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.True(t, a.Statistics().Down)
-		repo.failWith(nil)
+		repo.set(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.False(t, a.Statistics().Down)
@@ -191,7 +181,7 @@ func TestAccountsThatOweNothingMakeRoom(t *testing.T) {
 			time.Sleep(step.wait)
 			require.True(t, allow(t, a, step.key, step.tokens, "flowing").Allowed, step.key)
 		}
-		repo.failWith(nil)
+		repo.set(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		for key, used := range map[string]int64{"ann": 0, "bob": 0, "cid": 0, "dan": 0, "eve": 50, "fay": 50, "gus": 0} {
@@ -206,8 +196,6 @@ func TestLateIsNoLoss(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		repo, all := fleet(t, 1, 0.25, nil)
 		a := all[0]
-		late := func(ctx context.Context) error { <-ctx.Done(); return fmt.Errorf("store: %w", ctx.Err()) }
-		set := func(f func(context.Context) error) { repo.mu.Lock(); repo.fail = f; repo.mu.Unlock() }
 		burst := func() {
 			var group sync.WaitGroup
 			for range 50 {
@@ -220,12 +208,12 @@ func TestLateIsNoLoss(t *testing.T) {
 			}
 			group.Wait()
 		}
-		set(late)
+		repo.set(late)
 		burst()
 		require.False(t, a.Statistics().Down, "fifty at once say it once")
-		set(nil)
+		repo.set(nil)
 		require.Empty(t, allow(t, a, "ann", 1, "hundred").Reason)
-		set(late)
+		repo.set(late)
 		burst()
 		burst()
 		require.False(t, a.Statistics().Down)
@@ -247,9 +235,7 @@ func TestClosedIsClosed(t *testing.T) {
 		repo, all := fleet(t, 1, 1, nil)
 		repo.failWith(errDown)
 		ask := func(how admission.OnError) admission.Result {
-			r, err := all[0].AllowOr(t.Context(), how, "ann", []string{"hundred"}, 1)
-			require.NoError(t, err)
-			return r
+			return must(all[0].AllowOr(t.Context(), how, "ann", []string{"hundred"}, 1))
 		}
 		for range 3 {
 			r := ask(admission.FailClosed)
@@ -259,14 +245,12 @@ func TestClosedIsClosed(t *testing.T) {
 			require.Equal(t, time.Second, r.Wait)
 			require.Equal(t, admission.ReasonFallback, ask("").Reason)
 		}
-		repo.failWith(nil)
+		repo.set(nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		require.Empty(t, ask(admission.FailClosed).Reason)
 		// One answer that is late is no loss of the store, and is no less closed.
-		repo.mu.Lock()
-		repo.fail = func(ctx context.Context) error { <-ctx.Done(); return fmt.Errorf("store: %w", ctx.Err()) }
-		repo.mu.Unlock()
+		repo.set(late)
 		r := ask(admission.FailClosed)
 		require.Equal(t, admission.ReasonFailClosed, r.Reason)
 		require.Equal(t, 503, r.Status())
@@ -289,16 +273,12 @@ func TestLimitBelowProcesses(t *testing.T) {
 					if kind == admission.KindTokenBucket {
 						p.Window, p.TokensPerSecond = 0, float64(tc.limit)/60
 					}
-					r, err := memory.New(memory.Config{})
-					require.NoError(t, err)
-					repo := &store{Repository: r}
+					repo := &store{Repository: must(memory.New(memory.Config{}))}
 					repo.failWith(errDown)
 					var all []*admission.Admitter
 					for i := range tc.processes {
-						local, err := memory.New(memory.Config{})
-						require.NoError(t, err)
 						all = append(all, admitter(t, admission.Config{
-							Repository: repo, Fallback: local, Share: 1 / float64(tc.processes), Process: int64(i), Rules: plansOf(t, p),
+							Repository: repo, Fallback: must(memory.New(memory.Config{})), Share: 1 / float64(tc.processes), Process: int64(i), Rules: plansOf(t, p),
 						}))
 					}
 					total := 0

@@ -262,7 +262,7 @@ func TestConcurrencyIsReleasedIfAStorePanics(t *testing.T) {
 	d := newDoorway(t, onePlan(two, func(r *admission.Rule) { r.Concurrency = 1 }))
 	d.store.fail = func(context.Context) error { panic("store") }
 	require.PanicsWithValue(t, "store", func() { d.get("/") })
-	d.store.failWith(nil)
+	d.store.set(nil)
 	require.Equal(t, in, d.get("/").Code, "the place is free again")
 }
 

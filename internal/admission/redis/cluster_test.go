@@ -60,9 +60,7 @@ func (c *clusterTest) keyAt(t testing.TB, master int, prefix string) string {
 
 func (c *clusterTest) slot(t testing.TB, key string) int64 {
 	t.Helper()
-	slot, err := c.masters[1].Do(t, "CLUSTER", "KEYSLOT", key).AsInt64()
-	require.NoError(t, err)
-	return slot
+	return must(c.masters[1].Do(t, "CLUSTER", "KEYSLOT", key).AsInt64())
 }
 
 // oneSlot: hostile keys too, or the server refuses.
@@ -79,9 +77,7 @@ func (c *clusterTest) oneSlot(t *testing.T) {
 	}
 	require.LessOrEqual(t, c.r.Statistics().Reloads, uint64(3))
 	for _, s := range c.masters {
-		n, err := s.Do(t, "DBSIZE").AsInt64()
-		require.NoError(t, err)
-		require.NotZero(t, n, "a node without keys")
+		require.NotZero(t, must(s.Do(t, "DBSIZE").AsInt64()), "a node without keys")
 	}
 }
 
@@ -199,8 +195,7 @@ func testLimiters(t *testing.T, forgetful *server, addr string) {
 		cfg := ratelimit.DefaultConfig()
 		cfg.Strategy, cfg.InitialRPS, cfg.MaxRPS, cfg.GlobalRPS = "fixed", 1e5, 1e5, rate
 		cfg.Fleet, cfg.FleetName = open(t, redis.Config{}, addr).Shared(slog.New(slog.DiscardHandler)), "crawl/limiters"
-		l, err := ratelimit.New(cfg)
-		require.NoError(t, err)
+		l := must(ratelimit.New(cfg))
 		one, kill := context.WithCancel(ctx)
 		defer kill()
 		all.Go(func() { _ = l.Run(one) })

@@ -177,19 +177,14 @@ func TestCallerGivesUp(t *testing.T) {
 func TestAdmitterFallsBack(t *testing.T) {
 	s := startServer(t)
 	r := open(t, redis.Config{}, s.Addr)
-	local, err := memory.New(memory.Config{})
-	require.NoError(t, err)
-	plans, err := admission.NewRuleSet(admission.RuleSetConfig{}, []admission.Plan{bucket("p", 20, 0.001)}, []admission.Rule{}, nil)
-	require.NoError(t, err)
-	a, err := admission.New(admission.Config{
+	local := must(memory.New(memory.Config{}))
+	plans := must(admission.NewRuleSet(admission.RuleSetConfig{}, []admission.Plan{bucket("p", 20, 0.001)}, []admission.Rule{}, nil))
+	a := must(admission.New(admission.Config{
 		Repository: r, Rules: plans, Fallback: local, Share: 0.5, Deadline: patience,
-	})
-	require.NoError(t, err)
+	}))
 	defer func(a *admission.Admitter) { require.NoError(t, a.Close()) }(a)
 	allow := func() admission.Result {
-		res, err := a.Allow(context.Background(), "ann", []string{"p"}, 1)
-		require.NoError(t, err)
-		return res
+		return must(a.Allow(context.Background(), "ann", []string{"p"}, 1))
 	}
 	for range 4 {
 		require.Equal(t, admission.ReasonOK, allow().Reason)
@@ -208,8 +203,7 @@ func TestAdmitterFallsBack(t *testing.T) {
 	for reason, onError := range map[admission.Reason]admission.OnError{
 		admission.ReasonFailOpen: admission.FailOpen, admission.ReasonFailClosed: admission.FailClosed,
 	} {
-		a, err = admission.New(admission.Config{Repository: r, Rules: plans, OnError: onError})
-		require.NoError(t, err)
+		a = must(admission.New(admission.Config{Repository: r, Rules: plans, OnError: onError}))
 		require.Equal(t, reason, allow().Reason)
 		require.NoError(t, a.Close())
 	}

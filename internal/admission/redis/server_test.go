@@ -57,8 +57,7 @@ func open(t testing.TB, cfg redis.Config, addrs ...string) *redis.Repository {
 	if cfg.Deadline == 0 {
 		cfg.Deadline = patience
 	}
-	r, err := redis.New(cfg)
-	require.NoError(t, err)
+	r := must(redis.New(cfg))
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	return r
 }
@@ -86,4 +85,11 @@ func granted(t testing.TB, n int, ask func(i int) (admission.Result, error)) int
 	}
 	group.Wait()
 	return allowed.Load()
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -39,8 +39,7 @@ func TestReadOnly(t *testing.T) {
 	require.NoError(t, err)
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "limits.db")
-	r, err := sqlite.New(sqlite.Config{Path: path})
-	require.NoError(t, err)
+	r := must(sqlite.New(sqlite.Config{Path: path}))
 	take(t, r, "key", 1, narrow)
 	require.NoError(t, r.Close())
 	for _, tc := range []struct {

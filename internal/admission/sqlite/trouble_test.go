@@ -16,12 +16,14 @@ import (
 )
 
 func TestConfigErrors(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "not", "there")
 	for _, tc := range []struct {
 		cfg  sqlite.Config
 		want string
 	}{
 		{sqlite.Config{}, "Path is empty: name the file"},
 		{sqlite.Config{Path: "a\x00b"}, `Path is "a\x00b": leave out the NUL`},
+		{sqlite.Config{Path: filepath.Join(missing, "limits.db")}, "make the directory " + missing},
 	} {
 		r, err := sqlite.New(tc.cfg)
 		require.Nil(t, r)
@@ -42,8 +44,7 @@ func garbage(n int) []byte {
 func TestForeignFiles(t *testing.T) {
 	database := func(script string) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
-			_, err := shell(t, path).Exec(script)
-			require.NoError(t, err)
+			must(shell(t, path).Exec(script))
 		}
 	}
 	bytes := func(b []byte) func(t *testing.T, path string) {
@@ -79,26 +80,18 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
-func TestMissingDirectory(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "not", "there")
-	_, err := sqlite.New(sqlite.Config{Path: filepath.Join(dir, "limits.db")})
-	require.ErrorContains(t, err, "make the directory "+dir)
-}
-
 // Damage within the file is an error of the decisions it concerns, and decides nothing.
 func TestDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.db")
-	r, err := sqlite.New(sqlite.Config{Path: path})
-	require.NoError(t, err)
+	r := must(sqlite.New(sqlite.Config{Path: path}))
 	fill(t, r, 2000)
 	require.NoError(t, r.Close())
-	whole, err := os.ReadFile(path)
-	require.NoError(t, err)
+	whole := must(os.ReadFile(path))
 	head := 3 * 4096 // with the schema and the roots of the two tables
 	require.NoError(t, os.WriteFile(path, append(bytes.Clone(whole[:head]), garbage(len(whole)-head)...), 0o600))
 
 	r = open(t, sqlite.Config{Path: path})
-	_, err = r.Take(t.Context(), "0", []admission.Plan{wide}, 1)
+	_, err := r.Take(t.Context(), "0", []admission.Plan{wide}, 1)
 	require.ErrorContains(t, err, "it is damaged: restore it from a copy, with its -wal, or move it away, with its -wal and -shm")
 }
 
@@ -168,8 +161,7 @@ func TestDeleted(t *testing.T) {
 
 func replace(t *testing.T, path string, keys int) {
 	other := filepath.Join(t.TempDir(), "other.db")
-	r, err := sqlite.New(sqlite.Config{Path: other})
-	require.NoError(t, err)
+	r := must(sqlite.New(sqlite.Config{Path: other}))
 	fill(t, r, keys)
 	require.NoError(t, r.Close())
 	for _, suffix := range []string{"-wal", "-shm"} {
