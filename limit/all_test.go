@@ -14,27 +14,13 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-func build(tb testing.TB, spec limit.Spec, opts ...limit.Option) limit.Weighted {
-	tb.Helper()
-	l, err := limit.New(spec, opts...)
-	require.NoError(tb, err)
-	return l
-}
-
-func all(tb testing.TB, members ...limit.Weighted) *limit.Composite {
-	tb.Helper()
-	l, err := limit.All(members...)
-	require.NoError(tb, err)
-	return l
-}
-
 func TestAllRejects(t *testing.T) {
-	a := build(t, limit.Spec{Permits: 1, Per: 1}, limit.WithName("a"))
+	a := must(limit.New(limit.Spec{Permits: 1, Per: 1}, limit.WithName("a")))
 	_, err := limit.All()
 	require.ErrorContains(t, err, "limiters is empty")
 	_, err = limit.All(a, a)
 	require.EqualError(t, err, "limiters[1] is a again: pass each limiter once to All")
-	_, err = limit.All(a, all(t, a))
+	_, err = limit.All(a, must(limit.All(a)))
 	require.ErrorContains(t, err, "limiters[1] is a again")
 	_, err = limit.All(a, foreignWeighted{a})
 	require.ErrorContains(t, err, "pass limiters of this package")
@@ -45,10 +31,10 @@ type foreignWeighted struct{ limit.Weighted }
 // A refusal of one costs the others nothing, whichever it is.
 func TestAllIsAtomic(t *testing.T) {
 	clk := fakeClock()
-	wide := build(t, limit.Spec{Permits: 10, Per: time.Second}, limit.WithClock(clk), limit.WithName("wide"))
-	narrow := build(t, limit.Spec{Kind: limit.KindFixedWindow, Permits: 2, Per: time.Minute}, limit.WithClock(clk), limit.WithName("narrow"))
+	wide := must(limit.New(limit.Spec{Permits: 10, Per: time.Second}, limit.WithClock(clk), limit.WithName("wide")))
+	narrow := must(limit.New(limit.Spec{Kind: limit.KindFixedWindow, Permits: 2, Per: time.Minute}, limit.WithClock(clk), limit.WithName("narrow")))
 	held := slots(t, 5, limit.WithClock(clk), limit.WithName("held"))
-	l := all(t, wide, narrow, held)
+	l := must(limit.All(wide, narrow, held))
 	require.Equal(t, limit.Statistics{Available: 2, Max: 2}, l.Statistics())
 	require.True(t, l.TryAcquireN(2))
 	for range 3 {
@@ -67,9 +53,9 @@ func TestAllIsAtomic(t *testing.T) {
 // The wait is the longest of the members'.
 func TestAllWaitsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow := build(t, limit.Spec{Permits: 1, Per: 10 * time.Second})
-		quick := build(t, limit.Spec{Kind: limit.KindLeakyBucket, Permits: 1, Per: time.Second})
-		l := all(t, quick, slow)
+		slow := must(limit.New(limit.Spec{Permits: 1, Per: 10 * time.Second}))
+		quick := must(limit.New(limit.Spec{Kind: limit.KindLeakyBucket, Permits: 1, Per: time.Second}))
+		l := must(limit.All(quick, slow))
 		begin := time.Now()
 		require.NoError(t, l.Acquire(t.Context()))
 		require.Equal(t, 10*time.Second, l.Wait(1))
@@ -87,9 +73,9 @@ func TestAllWaitsForAll(t *testing.T) {
 // not passed at the one it waits for.
 func TestAllWaitsWhereItIsScarce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := build(t, limit.Spec{Permits: 100, Per: time.Second})
-		host := build(t, limit.Spec{Permits: 1, Per: time.Minute})
-		l, served := all(t, shared, host), newOrder()
+		shared := must(limit.New(limit.Spec{Permits: 100, Per: time.Second}))
+		host := must(limit.New(limit.Spec{Permits: 1, Per: time.Minute}))
+		l, served := must(limit.All(shared, host)), newOrder()
 		require.True(t, l.TryAcquire())
 		var wg sync.WaitGroup
 		wg.Go(func() { require.NoError(t, l.Acquire(t.Context())); served.add("composite") })
@@ -108,10 +94,10 @@ func TestAllWaitsWhereItIsScarce(t *testing.T) {
 // Of two members without room it is the one that takes longest.
 func TestAllStandsAtTheScarcest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		short := build(t, limit.Spec{Permits: 1, Per: time.Second})
-		long := build(t, limit.Spec{Kind: limit.KindFixedWindow, Permits: 1, Per: time.Minute})
+		short := must(limit.New(limit.Spec{Permits: 1, Per: time.Second}))
+		long := must(limit.New(limit.Spec{Kind: limit.KindFixedWindow, Permits: 1, Per: time.Minute}))
 		unknown := slots(t, 1)
-		l := all(t, short, long, unknown)
+		l := must(limit.All(short, long, unknown))
 		require.True(t, l.TryAcquire())
 		done := make(chan error)
 		go func() { done <- l.Acquire(t.Context()) }()
@@ -132,7 +118,7 @@ func TestAllStandsAtTheScarcest(t *testing.T) {
 func TestAllDoesNotPassAMembersLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		member := slots(t, 3)
-		l := all(t, member)
+		l := must(limit.All(member))
 		require.True(t, member.TryAcquire())
 		done := make(chan error)
 		go func() { done <- member.AcquireN(t.Context(), 3) }()
@@ -148,9 +134,9 @@ func TestAllDoesNotPassAMembersLine(t *testing.T) {
 // there, and the first one's other users are let pass.
 func TestAllGoesOverToTheMemberThatIsScarceNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		first := build(t, limit.Spec{Kind: limit.KindFixedWindow, Permits: 1, Per: 10 * time.Second})
+		first := must(limit.New(limit.Spec{Kind: limit.KindFixedWindow, Permits: 1, Per: 10 * time.Second}))
 		second := slots(t, 1)
-		l := all(t, first, second)
+		l := must(limit.All(first, second))
 		require.True(t, first.TryAcquire())
 		done := make(chan error)
 		go func() { done <- l.Acquire(t.Context()) }()
@@ -176,11 +162,10 @@ func TestAllGoesOverToTheMemberThatIsScarceNow(t *testing.T) {
 // A composite's Release frees what was acquired there and no slot of others.
 func TestAllReleasesItsOwnOnly(t *testing.T) {
 	held := slots(t, 3)
-	l := all(t, held)
+	l := must(limit.All(held))
 	require.True(t, held.TryAcquire())
 	require.True(t, l.TryAcquire())
-	release, err := limit.AcquireRelease(t.Context(), l)
-	require.NoError(t, err)
+	release := must(limit.AcquireRelease(t.Context(), l))
 	l.ReleaseN(2)
 	require.EqualValues(t, 2, held.Statistics().InUse, "the other's, and the ticket's")
 	require.EqualValues(t, 1, l.Statistics().OverReleased)
@@ -194,7 +179,7 @@ func TestAllReleasesItsOwnOnly(t *testing.T) {
 func TestAllAndAClosedMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := slots(t, 1, limit.WithName("a")), slots(t, 1)
-		l := all(t, a, b)
+		l := must(limit.All(a, b))
 		require.True(t, l.TryAcquire())
 		done := make(chan error)
 		go func() { done <- l.Acquire(t.Context()) }()
@@ -217,8 +202,8 @@ func TestAllAndAClosedMember(t *testing.T) {
 func TestAllUnknownWaitIsZero(t *testing.T) {
 	clk := fakeClock()
 	held := slots(t, 1, limit.WithClock(clk), limit.WithName("held"))
-	rate := build(t, limit.Spec{Permits: 1, Per: time.Second}, limit.WithClock(clk))
-	l := all(t, rate, held)
+	rate := must(limit.New(limit.Spec{Permits: 1, Per: time.Second}, limit.WithClock(clk)))
+	l := must(limit.All(rate, held))
 	require.True(t, l.TryAcquire())
 	refusal, ok := asLimit(l.AcquireTimeout(t.Context(), 1, 0))
 	require.True(t, ok)
@@ -237,7 +222,7 @@ func TestAllUnknownWaitIsZero(t *testing.T) {
 func TestCompositesThatShareMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := slots(t, 2), slots(t, 2), slots(t, 2)
-		limiters := []limit.Weighted{all(t, a, b), all(t, b, a), all(t, b, c), all(t, c, a, b), a, b, c}
+		limiters := []limit.Weighted{must(limit.All(a, b)), must(limit.All(b, a)), must(limit.All(b, c)), must(limit.All(c, a, b)), a, b, c}
 		var wg sync.WaitGroup
 		for g := range 14 {
 			wg.Go(func() {
@@ -275,10 +260,10 @@ func TestAllAgainstTwins(t *testing.T) {
 				Kind: rapid.SampledFrom(kinds).Draw(rt, "kind"), Permits: rapid.Int64Range(1, 5).Draw(rt, "permits"),
 				Per: time.Duration(rapid.Int64Range(1, 1000).Draw(rt, "per")),
 			}
-			members = append(members, build(t, spec, limit.WithClock(clk)))
-			twins = append(twins, build(t, spec, limit.WithClock(clk)))
+			members = append(members, must(limit.New(spec, limit.WithClock(clk))))
+			twins = append(twins, must(limit.New(spec, limit.WithClock(clk))))
 		}
-		l := all(t, members...)
+		l := must(limit.All(members...))
 		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
 			clk.Advance(time.Duration(rapid.Int64Range(0, 700).Draw(rt, "pass")))
 			n := rapid.Int64Range(1, 5).Draw(rt, "n")

@@ -17,7 +17,7 @@ import (
 
 // ample is a limiter of the kind under which nobody ever waits, so that what is measured is the
 // limiter. The log holds a millisecond's worth of grants.
-func ample(tb testing.TB, kind limit.Kind) limit.Weighted {
+func ample(kind limit.Kind) limit.Weighted {
 	s := limit.Spec{Kind: kind, Permits: 1e9, Per: time.Second}
 	switch kind {
 	case limit.KindTokenBucket:
@@ -27,13 +27,13 @@ func ample(tb testing.TB, kind limit.Kind) limit.Weighted {
 	case limit.KindConcurrency:
 		s.Per = 0
 	}
-	return build(tb, s)
+	return must(limit.New(s))
 }
 
 func BenchmarkTryAcquire(b *testing.B) {
 	for _, kind := range limit.Kinds() {
 		b.Run(string(kind), func(b *testing.B) {
-			l := ample(b, kind)
+			l := ample(kind)
 			b.ReportAllocs()
 			for b.Loop() {
 				if l.TryAcquire() {
@@ -43,7 +43,7 @@ func BenchmarkTryAcquire(b *testing.B) {
 		})
 	}
 	b.Run("all of three", func(b *testing.B) {
-		l := all(b, ample(b, limit.KindTokenBucket), ample(b, limit.KindFixedWindow), ample(b, limit.KindLeakyBucket))
+		l := must(limit.All(ample(limit.KindTokenBucket), ample(limit.KindFixedWindow), ample(limit.KindLeakyBucket)))
 		for b.Loop() {
 			l.TryAcquire()
 		}

@@ -14,9 +14,7 @@ import (
 
 func slots(tb testing.TB, n int64, opts ...limit.Option) *limit.Concurrency {
 	tb.Helper()
-	l, err := limit.NewConcurrency(limit.ConcurrencyConfig{Max: n}, opts...)
-	require.NoError(tb, err)
-	return l
+	return must(limit.NewConcurrency(limit.ConcurrencyConfig{Max: n}, opts...))
 }
 
 func TestOverReleaseIsVisibleAndHarmless(t *testing.T) {
@@ -34,8 +32,7 @@ func TestOverReleaseIsVisibleAndHarmless(t *testing.T) {
 // A stray Release does not free the slot of one who holds a ticket.
 func TestReleaseCannotFreeATicketedSlot(t *testing.T) {
 	l := slots(t, 1)
-	release, err := limit.AcquireRelease(t.Context(), l)
-	require.NoError(t, err)
+	release := must(limit.AcquireRelease(t.Context(), l))
 	l.Release()
 	require.False(t, l.TryAcquire())
 	require.EqualValues(t, 1, l.Statistics().OverReleased)

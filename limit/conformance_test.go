@@ -207,8 +207,7 @@ func TestReadyPathAllocatesNothing(t *testing.T) {
 func TestAcquireRelease(t *testing.T) {
 	eachSubject(t, func(t *testing.T, s subject) {
 		l := s.make(t, limit.WithClock(fakeClock()))
-		release, err := limit.AcquireRelease(t.Context(), l)
-		require.NoError(t, err)
+		release := must(limit.AcquireRelease(t.Context(), l))
 		require.EqualValues(t, 1, l.Statistics().Acquired)
 		for range 3 {
 			release()
@@ -219,21 +218,18 @@ func TestAcquireRelease(t *testing.T) {
 		} else {
 			require.Zero(t, st.OverReleased, "a rate has nothing to give back to")
 		}
-		_, err = limit.AcquireRelease(canceled(), l)
+		_, err := limit.AcquireRelease(canceled(), l)
 		require.ErrorIs(t, err, context.Canceled)
 	})
 }
 
-type foreign struct{ limit.Limiter }
-
 func TestAcquireReleaseOfAForeignLimiter(t *testing.T) {
 	l := of(limit.KindConcurrency, nil).make(t)
-	release, err := limit.AcquireRelease(t.Context(), foreign{l})
-	require.NoError(t, err)
+	release := must(limit.AcquireRelease(t.Context(), foreignWeighted{l}))
 	require.EqualValues(t, 1, l.Statistics().InUse)
 	release()
 	release()
 	require.Equal(t, limit.Statistics{Acquired: 1, Available: suiteMax, Max: suiteMax}, l.Statistics())
-	_, err = limit.AcquireRelease(canceled(), foreign{l})
+	_, err := limit.AcquireRelease(canceled(), foreignWeighted{l})
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -2,6 +2,7 @@ package limit_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -104,6 +105,10 @@ var exactInstants = []struct {
 		{10*s + 150*ms, 1, false, 300 * ms, 0},
 		{10*s + 450*ms, 1, true, 0, 0},
 	}},
+	{"leaky bucket: a slot past the end of time", limit.Spec{Kind: limit.KindLeakyBucket, Permits: 1, Per: math.MaxInt64}, []step{
+		{0, 1, true, 0, 0},
+		{h, 1, false, limit.Never, 0},
+	}},
 	{"concurrency: time does nothing", limit.Spec{Kind: limit.KindConcurrency, Permits: 2}, []step{
 		{0, 2, true, 0, 0},
 		{100 * h, 1, false, limit.Never, 0},
@@ -114,8 +119,7 @@ func TestExactInstants(t *testing.T) {
 	for _, tc := range exactInstants {
 		t.Run(tc.name, func(t *testing.T) {
 			clk := fakeClock()
-			l, err := limit.New(tc.spec, limit.WithClock(clk))
-			require.NoError(t, err)
+			l := must(limit.New(tc.spec, limit.WithClock(clk)))
 			for i, st := range tc.steps {
 				clk.Advance(st.at - clk.Since(epoch))
 				name := fmt.Sprintf("step %d: %d at %v", i, st.n, st.at)
@@ -138,8 +142,7 @@ func TestSteadyClientsGetAll(t *testing.T) {
 			for _, phase := range []time.Duration{0, 1, s / 7, s / 2, s - 1} {
 				t.Run(fmt.Sprintf("%s: %d from %v", kind, permits, phase), func(t *testing.T) {
 					clk := fakeClock()
-					l, err := limit.New(limit.Spec{Kind: kind, Permits: permits, Per: s}, limit.WithClock(clk))
-					require.NoError(t, err)
+					l := must(limit.New(limit.Spec{Kind: kind, Permits: permits, Per: s}, limit.WithClock(clk)))
 					to := func(from time.Duration, i, each int64) { // rounded up: nobody is early
 						clk.Advance(from + time.Duration((i*int64(s)+each-1)/each) - clk.Since(epoch))
 					}

@@ -22,9 +22,7 @@ func keyed(tb testing.TB, cfg limit.KeyedConfig[string], opts ...limit.Option) *
 	if cfg.Limit == (limit.Spec{}) && cfg.New == nil {
 		cfg.Limit = limit.Spec{Permits: 2, Per: time.Minute}
 	}
-	k, err := limit.NewKeyed(cfg, opts...)
-	require.NoError(tb, err)
-	return k
+	return must(limit.NewKeyed(cfg, opts...))
 }
 
 func TestKeyedRejects(t *testing.T) {
@@ -126,9 +124,8 @@ func TestKeyedSweepsAsKeysCome(t *testing.T) {
 func TestKeyedSlots(t *testing.T) {
 	cfg := limit.KeyedConfig[string]{Limit: limit.Spec{Kind: limit.KindConcurrency, Permits: 2}, MaxKeys: 1}
 	k := keyed(t, cfg)
-	release, err := k.AcquireRelease(t.Context(), "a", 2, 0)
-	require.NoError(t, err)
-	_, err = k.AcquireRelease(t.Context(), "a", 1, 0)
+	release := must(k.AcquireRelease(t.Context(), "a", 2, 0))
+	_, err := k.AcquireRelease(t.Context(), "a", 1, 0)
 	require.ErrorIs(t, err, limit.ErrLimited)
 	other, err := k.AcquireRelease(t.Context(), "b", 1, 0)
 	require.NoError(t, err, "b gets the shared limiter")
@@ -147,11 +144,10 @@ func TestKeyedSlots(t *testing.T) {
 // A pinned limiter stays where it is, full or not.
 func TestKeyedPin(t *testing.T) {
 	k := keyed(t, limit.KeyedConfig[string]{MaxKeys: 1, Overflow: limit.OverflowDeny})
-	p, err := k.Pin("a")
-	require.NoError(t, err)
+	p := must(k.Pin("a"))
 	require.Zero(t, k.Sweep())
 	require.False(t, k.TryAcquire("b"))
-	_, err = k.Pin("b")
+	_, err := k.Pin("b")
 	require.ErrorIs(t, err, limit.ErrTooManyKeys)
 	require.True(t, p.Limiter.TryAcquire())
 	require.True(t, p.Limiter.TryAcquire())
@@ -163,12 +159,9 @@ func TestKeyedPin(t *testing.T) {
 	require.ErrorIs(t, err, limit.ErrClosed)
 
 	k = keyed(t, limit.KeyedConfig[string]{MaxKeys: 1})
-	p, err = k.Pin("a")
-	require.NoError(t, err)
-	b, err := k.Pin("b")
-	require.NoError(t, err)
-	c, err := k.Pin("c")
-	require.NoError(t, err)
+	p = must(k.Pin("a"))
+	b := must(k.Pin("b"))
+	c := must(k.Pin("c"))
 	require.NotSame(t, p.Limiter, b.Limiter)
 	require.Same(t, b.Limiter, c.Limiter, "those beyond share one")
 	c.Unpin()
@@ -200,7 +193,7 @@ func TestKeyedClose(t *testing.T) {
 // Limiters may be made by the caller: here each host has a cap of its own under one that all share.
 func TestKeyedNew(t *testing.T) {
 	clk := fakeClock()
-	shared := build(t, limit.Spec{Permits: 3, Per: time.Minute}, limit.WithClock(clk))
+	shared := must(limit.New(limit.Spec{Permits: 3, Per: time.Minute}, limit.WithClock(clk)))
 	k := keyed(t, limit.KeyedConfig[string]{Overflow: limit.OverflowDeny, New: func(host string) (limit.Weighted, error) {
 		if host == "bad" {
 			return nil, errors.New("no such host")
@@ -230,9 +223,8 @@ func TestKeyedOfForeignLimiters(t *testing.T) {
 		l, err := limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1})
 		return foreignWeighted{l}, err
 	}})
-	release, err := k.AcquireRelease(t.Context(), "a", 1, 0)
-	require.NoError(t, err)
-	_, err = k.AcquireRelease(t.Context(), "a", 1, 0)
+	release := must(k.AcquireRelease(t.Context(), "a", 1, 0))
+	_, err := k.AcquireRelease(t.Context(), "a", 1, 0)
 	require.ErrorIs(t, err, limit.ErrLimited)
 	release()
 	release()
@@ -255,7 +247,7 @@ func TestKeyedAgainstAMap(t *testing.T) {
 			key := fmt.Sprint(rapid.IntRange(0, 39).Draw(rt, "key"))
 			n := rapid.Int64Range(1, 3).Draw(rt, "n")
 			if limiters[key] == nil {
-				limiters[key] = build(t, spec, limit.WithClock(clk))
+				limiters[key] = must(limit.New(spec, limit.WithClock(clk)))
 			}
 			if want, got := limiters[key].Wait(n), k.Wait(key, n); got != want {
 				rt.Fatalf("Wait(%s, %d) = %v, want %v", key, n, got, want)
@@ -348,13 +340,11 @@ func TestKeyedRemove(t *testing.T) {
 // A slot that is out when its key is removed comes back to nobody.
 func TestKeyedRemoveWithSlotsOut(t *testing.T) {
 	k := keyed(t, limit.KeyedConfig[string]{Limit: limit.Spec{Kind: limit.KindConcurrency, Permits: 1}})
-	release, err := k.AcquireRelease(t.Context(), "a", 1, 0)
-	require.NoError(t, err)
+	release := must(k.AcquireRelease(t.Context(), "a", 1, 0))
 	require.True(t, k.Remove("a"))
-	again, err := k.AcquireRelease(t.Context(), "a", 1, 0)
-	require.NoError(t, err)
+	again := must(k.AcquireRelease(t.Context(), "a", 1, 0))
 	release()
-	_, err = k.AcquireRelease(t.Context(), "a", 1, 0)
+	_, err := k.AcquireRelease(t.Context(), "a", 1, 0)
 	require.ErrorIs(t, err, limit.ErrLimited)
 	again()
 }

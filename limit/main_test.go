@@ -38,10 +38,8 @@ func of(kind limit.Kind, tune func(*limit.Spec)) subject {
 	if tune != nil {
 		tune(&s)
 	}
-	return subject{string(kind), func(tb testing.TB, opts ...limit.Option) limit.Weighted {
-		l, err := limit.New(s, opts...)
-		require.NoError(tb, err)
-		return l
+	return subject{string(kind), func(_ testing.TB, opts ...limit.Option) limit.Weighted {
+		return must(limit.New(s, opts...))
 	}, kind != limit.KindConcurrency}
 }
 
@@ -69,9 +67,7 @@ func both(name string, members ...subject) subject {
 		for _, m := range members {
 			parts = append(parts, m.make(tb, opts...))
 		}
-		l, err := limit.All(parts...)
-		require.NoError(tb, err)
-		return l
+		return must(limit.All(parts...))
 	}
 	return s
 }
@@ -168,4 +164,11 @@ func canceled() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -19,8 +19,7 @@ func TestNewBuildsEveryKind(t *testing.T) {
 		if kind == limit.KindConcurrency {
 			spec.Per = 0
 		}
-		l, err := limit.New(spec, limit.WithClock(fakeClock()))
-		require.NoError(t, err)
+		l := must(limit.New(spec, limit.WithClock(fakeClock())))
 		require.EqualValues(t, 4, l.Statistics().Max)
 		drain(t, l)
 		refusal, ok := asLimit(l.AcquireTimeout(t.Context(), 1, 0))
@@ -61,13 +60,12 @@ func TestConstructorsReject(t *testing.T) {
 		err  error
 		want string
 	}{
-		"token bucket": {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1})), "Per is 0s"},
-		"burst":        {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: 1, Burst: -1})), "Burst is -1"},
-		"refill":       {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: 1, Refill: 7})), "Refill is refill(7)"},
-		"leaky bucket": {second(limit.New(limit.Spec{Kind: limit.KindLeakyBucket, Per: 1})), "Permits is 0"},
-		"concurrency":  {second(limit.NewConcurrency(limit.ConcurrencyConfig{})), "Max is 0"},
-		"clock":        {second(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}, limit.WithClock(nil))), "WithClock is nil"},
-		"queue":        {second(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}, limit.WithQueueLimit(-1))), "WithQueueLimit is -1"},
+		"token bucket":          {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1})), "Per is 0s"},
+		"token bucket's burst":  {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: 1, Burst: -1})), "Burst is -1"},
+		"token bucket's refill": {second(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1, Per: 1, Refill: 7})), "Refill is refill(7)"},
+		"concurrency":           {second(limit.NewConcurrency(limit.ConcurrencyConfig{})), "Max is 0"},
+		"clock":                 {second(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}, limit.WithClock(nil))), "WithClock is nil"},
+		"queue":                 {second(limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1}, limit.WithQueueLimit(-1))), "WithQueueLimit is -1"},
 	} {
 		require.ErrorContains(t, tc.err, tc.want, name)
 	}
@@ -81,10 +79,9 @@ func second[T any](_ T, err error) error { return err }
 
 func TestSpecQueue(t *testing.T) {
 	spec := limit.Spec{Permits: 1, Per: time.Hour, Queue: -1}
-	l, err := limit.New(spec, limit.WithClock(fakeClock()), limit.WithName("api"))
-	require.NoError(t, err)
+	l := must(limit.New(spec, limit.WithClock(fakeClock()), limit.WithName("api")))
 	drain(t, l)
-	err = l.Acquire(t.Context())
+	err := l.Acquire(t.Context())
 	require.ErrorIs(t, err, limit.ErrQueueFull)
 	require.EqualError(t, err, "acquire api (token-bucket): rate limited: queue full, retry after 1h0m0s")
 }
@@ -96,8 +93,7 @@ func TestLimitErrorText(t *testing.T) {
 
 func TestRefillText(t *testing.T) {
 	for _, r := range []limit.Refill{limit.RefillContinuous, limit.RefillInterval} {
-		text, err := r.MarshalText()
-		require.NoError(t, err)
+		text := must(r.MarshalText())
 		var back limit.Refill
 		require.NoError(t, back.UnmarshalText(text))
 		require.Equal(t, r, back)
@@ -141,8 +137,7 @@ func TestObedientClient(t *testing.T) {
 func obey(t *testing.T, s limit.Spec, per, begin time.Duration) (used, refused float64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		l, err := limit.New(s)
-		require.NoError(t, err)
+		l := must(limit.New(s))
 		granted, denied := 0, 0
 		// What a new client finds comes on top of the long run: it is not counted.
 		from := time.Now().Add(5 * per)
@@ -199,8 +194,7 @@ func write(t *testing.T, h http.Header, s limit.Standing) {
 	if q.InFlight > 0 {
 		policy.Quota, policy.Unit, left = q.InFlight, header.UnitInFlight, fmt.Sprintf(`"p";r=%d`, s.Left)
 	}
-	text, err := header.FormatPolicies([]header.Policy{policy})
-	require.NoError(t, err)
+	text := must(header.FormatPolicies([]header.Policy{policy}))
 	h.Set("RateLimit-Policy", text)
 	h.Set("RateLimit", left)
 }
