@@ -33,7 +33,7 @@ func TestAllIsAtomic(t *testing.T) {
 	clk := fakeClock()
 	wide := must(limit.New(limit.Spec{Permits: 10, Per: time.Second}, limit.WithClock(clk), limit.WithName("wide")))
 	narrow := must(limit.New(limit.Spec{Kind: limit.KindFixedWindow, Permits: 2, Per: time.Minute}, limit.WithClock(clk), limit.WithName("narrow")))
-	held := slots(t, 5, limit.WithClock(clk), limit.WithName("held"))
+	held := slots(5, limit.WithClock(clk), limit.WithName("held"))
 	l := must(limit.All(wide, narrow, held))
 	require.Equal(t, limit.Statistics{Available: 2, Max: 2}, l.Statistics())
 	require.True(t, l.TryAcquireN(2))
@@ -96,7 +96,7 @@ func TestAllStandsAtTheScarcest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		short := must(limit.New(limit.Spec{Permits: 1, Per: time.Second}))
 		long := must(limit.New(limit.Spec{Kind: limit.KindFixedWindow, Permits: 1, Per: time.Minute}))
-		unknown := slots(t, 1)
+		unknown := slots(1)
 		l := must(limit.All(short, long, unknown))
 		require.True(t, l.TryAcquire())
 		done := make(chan error)
@@ -117,7 +117,7 @@ func TestAllStandsAtTheScarcest(t *testing.T) {
 // Nobody passes those who wait at a member for more than there is room for.
 func TestAllDoesNotPassAMembersLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		member := slots(t, 3)
+		member := slots(3)
 		l := must(limit.All(member))
 		require.True(t, member.TryAcquire())
 		done := make(chan error)
@@ -135,7 +135,7 @@ func TestAllDoesNotPassAMembersLine(t *testing.T) {
 func TestAllGoesOverToTheMemberThatIsScarceNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := must(limit.New(limit.Spec{Kind: limit.KindFixedWindow, Permits: 1, Per: 10 * time.Second}))
-		second := slots(t, 1)
+		second := slots(1)
 		l := must(limit.All(first, second))
 		require.True(t, first.TryAcquire())
 		done := make(chan error)
@@ -161,7 +161,7 @@ func TestAllGoesOverToTheMemberThatIsScarceNow(t *testing.T) {
 
 // A composite's Release frees what was acquired there and no slot of others.
 func TestAllReleasesItsOwnOnly(t *testing.T) {
-	held := slots(t, 3)
+	held := slots(3)
 	l := must(limit.All(held))
 	require.True(t, held.TryAcquire())
 	require.True(t, l.TryAcquire())
@@ -178,7 +178,7 @@ func TestAllReleasesItsOwnOnly(t *testing.T) {
 
 func TestAllAndAClosedMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b := slots(t, 1, limit.WithName("a")), slots(t, 1)
+		a, b := slots(1, limit.WithName("a")), slots(1)
 		l := must(limit.All(a, b))
 		require.True(t, l.TryAcquire())
 		done := make(chan error)
@@ -201,7 +201,7 @@ func TestAllAndAClosedMember(t *testing.T) {
 
 func TestAllUnknownWaitIsZero(t *testing.T) {
 	clk := fakeClock()
-	held := slots(t, 1, limit.WithClock(clk), limit.WithName("held"))
+	held := slots(1, limit.WithClock(clk), limit.WithName("held"))
 	rate := must(limit.New(limit.Spec{Permits: 1, Per: time.Second}, limit.WithClock(clk)))
 	l := must(limit.All(rate, held))
 	require.True(t, l.TryAcquire())
@@ -221,7 +221,7 @@ func TestAllUnknownWaitIsZero(t *testing.T) {
 // never lock each other out and never lose a permit.
 func TestCompositesThatShareMembers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b, c := slots(t, 2), slots(t, 2), slots(t, 2)
+		a, b, c := slots(2), slots(2), slots(2)
 		limiters := []limit.Weighted{must(limit.All(a, b)), must(limit.All(b, a)), must(limit.All(b, c)), must(limit.All(c, a, b)), a, b, c}
 		var wg sync.WaitGroup
 		for g := range 14 {

@@ -52,7 +52,7 @@ func BenchmarkTryAcquire(b *testing.B) {
 
 // BenchmarkHandOver is callers around one slot.
 func BenchmarkHandOver(b *testing.B) {
-	l := slots(b, 1)
+	l := slots(1)
 	b.ReportAllocs()
 	b.SetParallelism(4)
 	b.RunParallel(func(pb *testing.PB) {
@@ -74,7 +74,7 @@ func hosts(n int) []string {
 // BenchmarkKeyed is a limiter for each of a hundred thousand hosts, in an order that caches cannot follow.
 func BenchmarkKeyed(b *testing.B) {
 	names := hosts(100_000)
-	k := keyed(b, limit.KeyedConfig[string]{
+	k := keyed(limit.KeyedConfig[string]{
 		Limit: limit.Spec{Permits: 1e9, Per: time.Second, Burst: 1000}, MaxKeys: 2 * len(names),
 	})
 	for _, name := range names {

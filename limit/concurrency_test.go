@@ -12,13 +12,12 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-func slots(tb testing.TB, n int64, opts ...limit.Option) *limit.Concurrency {
-	tb.Helper()
+func slots(n int64, opts ...limit.Option) *limit.Concurrency {
 	return must(limit.NewConcurrency(limit.ConcurrencyConfig{Max: n}, opts...))
 }
 
 func TestOverReleaseIsVisibleAndHarmless(t *testing.T) {
-	l := slots(t, 2)
+	l := slots(2)
 	l.Release()
 	l.ReleaseN(5)
 	require.Equal(t, limit.Statistics{OverReleased: 6, Available: 2, Max: 2}, l.Statistics())
@@ -31,7 +30,7 @@ func TestOverReleaseIsVisibleAndHarmless(t *testing.T) {
 
 // A stray Release does not free the slot of one who holds a ticket.
 func TestReleaseCannotFreeATicketedSlot(t *testing.T) {
-	l := slots(t, 1)
+	l := slots(1)
 	release := must(limit.AcquireRelease(t.Context(), l))
 	l.Release()
 	require.False(t, l.TryAcquire())
@@ -45,7 +44,7 @@ func TestReleaseCannotFreeATicketedSlot(t *testing.T) {
 
 func TestReleaseWakesAsManyAsFit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, served := slots(t, 3), newOrder()
+		l, served := slots(3), newOrder()
 		require.True(t, l.TryAcquireN(3))
 		var wg sync.WaitGroup
 		for i, n := range []int64{1, 2, 2} {
@@ -71,7 +70,7 @@ func TestReleaseWakesAsManyAsFit(t *testing.T) {
 
 // Never more than Max at a time, with real goroutines and the race detector.
 func TestNeverMoreThanMax(t *testing.T) {
-	l := slots(t, 3)
+	l := slots(3)
 	var in, most atomic.Int64
 	var wg sync.WaitGroup
 	for range 16 {

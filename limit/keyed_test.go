@@ -17,8 +17,7 @@ import (
 	"github.com/treadlight/crawl/limit"
 )
 
-func keyed(tb testing.TB, cfg limit.KeyedConfig[string], opts ...limit.Option) *limit.Keyed[string] {
-	tb.Helper()
+func keyed(cfg limit.KeyedConfig[string], opts ...limit.Option) *limit.Keyed[string] {
 	if cfg.Limit == (limit.Spec{}) && cfg.New == nil {
 		cfg.Limit = limit.Spec{Permits: 2, Per: time.Minute}
 	}
@@ -46,7 +45,7 @@ func TestKeyedRejects(t *testing.T) {
 
 func TestKeyedLimitsEachKey(t *testing.T) {
 	clk := fakeClock()
-	k := keyed(t, limit.KeyedConfig[string]{Name: "hosts"}, limit.WithClock(clk))
+	k := keyed(limit.KeyedConfig[string]{Name: "hosts"}, limit.WithClock(clk))
 	for _, host := range []string{"a", "b"} {
 		require.Zero(t, k.Wait(host, 2), "a key without a limiter")
 		require.True(t, k.TryAcquire(host))
@@ -70,7 +69,7 @@ func TestKeyedLimitsEachKey(t *testing.T) {
 // A drained limiter is never forgotten: that would be a way round it.
 func TestKeyedForgetsOnlyWhatIsFull(t *testing.T) {
 	clk := fakeClock()
-	k := keyed(t, limit.KeyedConfig[string]{MaxKeys: 3, Overflow: limit.OverflowDeny, IdleAfter: time.Hour}, limit.WithClock(clk))
+	k := keyed(limit.KeyedConfig[string]{MaxKeys: 3, Overflow: limit.OverflowDeny, IdleAfter: time.Hour}, limit.WithClock(clk))
 	for _, host := range []string{"a", "b", "c"} {
 		require.True(t, k.TryAcquireN(host, 2))
 	}
@@ -96,7 +95,7 @@ func TestKeyedForgetsOnlyWhatIsFull(t *testing.T) {
 
 func TestKeyedOverflowShares(t *testing.T) {
 	clk := fakeClock()
-	k := keyed(t, limit.KeyedConfig[string]{MaxKeys: 1}, limit.WithClock(clk))
+	k := keyed(limit.KeyedConfig[string]{MaxKeys: 1}, limit.WithClock(clk))
 	require.True(t, k.TryAcquireN("a", 2))
 	require.True(t, k.TryAcquire("b"))
 	require.True(t, k.TryAcquire("c"))
@@ -110,7 +109,7 @@ func TestKeyedOverflowShares(t *testing.T) {
 // Keys that are idle and full go when others come, though there is room for all.
 func TestKeyedSweepsAsKeysCome(t *testing.T) {
 	clk := fakeClock()
-	k := keyed(t, limit.KeyedConfig[string]{MaxKeys: 1 << 20, IdleAfter: time.Minute}, limit.WithClock(clk))
+	k := keyed(limit.KeyedConfig[string]{MaxKeys: 1 << 20, IdleAfter: time.Minute}, limit.WithClock(clk))
 	for i := range 100_000 {
 		require.True(t, k.TryAcquire(fmt.Sprint(i)))
 		clk.Advance(100 * time.Millisecond)
@@ -123,7 +122,7 @@ func TestKeyedSweepsAsKeysCome(t *testing.T) {
 
 func TestKeyedSlots(t *testing.T) {
 	cfg := limit.KeyedConfig[string]{Limit: limit.Spec{Kind: limit.KindConcurrency, Permits: 2}, MaxKeys: 1}
-	k := keyed(t, cfg)
+	k := keyed(cfg)
 	release := must(k.AcquireRelease(t.Context(), "a", 2, 0))
 	_, err := k.AcquireRelease(t.Context(), "a", 1, 0)
 	require.ErrorIs(t, err, limit.ErrLimited)
@@ -143,7 +142,7 @@ func TestKeyedSlots(t *testing.T) {
 
 // A pinned limiter stays where it is, full or not.
 func TestKeyedPin(t *testing.T) {
-	k := keyed(t, limit.KeyedConfig[string]{MaxKeys: 1, Overflow: limit.OverflowDeny})
+	k := keyed(limit.KeyedConfig[string]{MaxKeys: 1, Overflow: limit.OverflowDeny})
 	p := must(k.Pin("a"))
 	require.Zero(t, k.Sweep())
 	require.False(t, k.TryAcquire("b"))
@@ -158,7 +157,7 @@ func TestKeyedPin(t *testing.T) {
 	_, err = k.Pin("b")
 	require.ErrorIs(t, err, limit.ErrClosed)
 
-	k = keyed(t, limit.KeyedConfig[string]{MaxKeys: 1})
+	k = keyed(limit.KeyedConfig[string]{MaxKeys: 1})
 	p = must(k.Pin("a"))
 	b := must(k.Pin("b"))
 	c := must(k.Pin("c"))
@@ -169,7 +168,7 @@ func TestKeyedPin(t *testing.T) {
 
 func TestKeyedClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keyed(t, limit.KeyedConfig[string]{})
+		k := keyed(limit.KeyedConfig[string]{})
 		require.True(t, k.TryAcquireN("a", 2))
 		done := make(chan error)
 		go func() { done <- k.Acquire(t.Context(), "a") }()
@@ -194,7 +193,7 @@ func TestKeyedClose(t *testing.T) {
 func TestKeyedNew(t *testing.T) {
 	clk := fakeClock()
 	shared := must(limit.New(limit.Spec{Permits: 3, Per: time.Minute}, limit.WithClock(clk)))
-	k := keyed(t, limit.KeyedConfig[string]{Overflow: limit.OverflowDeny, New: func(host string) (limit.Weighted, error) {
+	k := keyed(limit.KeyedConfig[string]{Overflow: limit.OverflowDeny, New: func(host string) (limit.Weighted, error) {
 		if host == "bad" {
 			return nil, errors.New("no such host")
 		}
@@ -219,7 +218,7 @@ func TestKeyedNew(t *testing.T) {
 
 // A foreign limiter has no tickets of its own.
 func TestKeyedOfForeignLimiters(t *testing.T) {
-	k := keyed(t, limit.KeyedConfig[string]{New: func(string) (limit.Weighted, error) {
+	k := keyed(limit.KeyedConfig[string]{New: func(string) (limit.Weighted, error) {
 		l, err := limit.NewConcurrency(limit.ConcurrencyConfig{Max: 1})
 		return foreignWeighted{l}, err
 	}})
@@ -240,7 +239,7 @@ func TestKeyedAgainstAMap(t *testing.T) {
 		spec := limit.Spec{Kind: rapid.SampledFrom([]limit.Kind{
 			limit.KindTokenBucket, limit.KindSlidingWindowLog, limit.KindLeakyBucket,
 		}).Draw(rt, "kind"), Permits: 3, Per: time.Second}
-		k := keyed(t, limit.KeyedConfig[string]{Limit: spec, MaxKeys: 40, IdleAfter: 1}, limit.WithClock(clk))
+		k := keyed(limit.KeyedConfig[string]{Limit: spec, MaxKeys: 40, IdleAfter: 1}, limit.WithClock(clk))
 		limiters := map[string]limit.Weighted{}
 		for range rapid.IntRange(1, 200).Draw(rt, "steps") {
 			clk.Advance(time.Duration(rapid.Int64Range(0, int64(time.Second)).Draw(rt, "pass")))
@@ -265,7 +264,7 @@ func TestKeyedAgainstAMap(t *testing.T) {
 // Many goroutines, few places: the bound holds at every instant, and no key gets more
 // than its limiter and the shared one together.
 func TestKeyedUnderLoad(t *testing.T) {
-	k := keyed(t, limit.KeyedConfig[string]{Limit: limit.Spec{Kind: limit.KindConcurrency, Permits: 1}, MaxKeys: 8})
+	k := keyed(limit.KeyedConfig[string]{Limit: limit.Spec{Kind: limit.KindConcurrency, Permits: 1}, MaxKeys: 8})
 	var wg sync.WaitGroup
 	for g := range 8 {
 		wg.Go(func() {
@@ -297,7 +296,7 @@ func TestKeyedMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	k := keyed(t, limit.KeyedConfig[string]{MaxKeys: 2 * n})
+	k := keyed(limit.KeyedConfig[string]{MaxKeys: 2 * n})
 	for _, name := range names {
 		require.True(t, k.TryAcquire(strings.Clone(name)))
 	}
@@ -312,7 +311,7 @@ func TestKeyedMemory(t *testing.T) {
 // What is removed begins anew, at once, and who waits at it is told.
 func TestKeyedRemove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := keyed(t, limit.KeyedConfig[string]{Limit: limit.Spec{Permits: 2, Per: time.Hour}})
+		k := keyed(limit.KeyedConfig[string]{Limit: limit.Spec{Permits: 2, Per: time.Hour}})
 		for _, key := range []string{"user:a", "user:b", "host:c"} {
 			require.True(t, k.TryAcquireN(key, 2))
 		}
@@ -339,7 +338,7 @@ func TestKeyedRemove(t *testing.T) {
 
 // A slot that is out when its key is removed comes back to nobody.
 func TestKeyedRemoveWithSlotsOut(t *testing.T) {
-	k := keyed(t, limit.KeyedConfig[string]{Limit: limit.Spec{Kind: limit.KindConcurrency, Permits: 1}})
+	k := keyed(limit.KeyedConfig[string]{Limit: limit.Spec{Kind: limit.KindConcurrency, Permits: 1}})
 	release := must(k.AcquireRelease(t.Context(), "a", 1, 0))
 	require.True(t, k.Remove("a"))
 	again := must(k.AcquireRelease(t.Context(), "a", 1, 0))

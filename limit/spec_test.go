@@ -154,7 +154,7 @@ func obey(t *testing.T, s limit.Spec, per, begin time.Duration) (used, refused f
 			st := l.Standing()
 			st.Refused = !ok
 			h := http.Header{}
-			write(t, h, st)
+			write(h, st)
 			q, read := header.Parse(h, time.Now())
 			require.True(t, read)
 			return q
@@ -186,8 +186,7 @@ func obey(t *testing.T, s limit.Spec, per, begin time.Duration) (used, refused f
 	return used, refused
 }
 
-func write(t *testing.T, h http.Header, s limit.Standing) {
-	t.Helper()
+func write(h http.Header, s limit.Standing) {
 	q := header.QuotaOf(s)
 	policy := header.Policy{Name: "p", Quota: q.Limit, Window: q.Window}
 	left := fmt.Sprintf(`"p";r=%d;t=%s`, q.Remaining, header.FormatRetryAfter(q.Reset))

@@ -228,8 +228,7 @@ type circuitPolicy struct {
 	core *resilience.Breaker
 }
 
-func newPolicy(t *testing.T, cfg resilience.BreakerConfig, of resilience.CircuitBreakerConfig[string]) circuitPolicy {
-	t.Helper()
+func newPolicy(cfg resilience.BreakerConfig, of resilience.CircuitBreakerConfig[string]) circuitPolicy {
 	core := must(resilience.NewBreaker(cfg))
 	p := must(resilience.NewCircuitBreaker(core, of))
 	return circuitPolicy{p, core}
@@ -241,7 +240,7 @@ func up(context.Context) (string, error)   { return "up", nil }
 // A caller who gives up is neither a failure nor a success of the callee.
 func TestTrapCallerCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPolicy(t, resilience.BreakerConfig{Failures: 3, BreakFor: s}, resilience.CircuitBreakerConfig[string]{})
+		p := newPolicy(resilience.BreakerConfig{Failures: 3, BreakFor: s}, resilience.CircuitBreakerConfig[string]{})
 		cancelled := func() {
 			ctx, cancel := context.WithCancel(t.Context())
 			_, err := p.Execute(ctx, func(ctx context.Context) (string, error) {
@@ -280,7 +279,7 @@ func TestTimeoutOfAPolicyCounts(t *testing.T) {
 		}
 		limit := must(resilience.NewTimeout(resilience.TimeoutConfig[string]{After: s}))
 		for _, inside := range []bool{true, false} {
-			p := newPolicy(t, resilience.BreakerConfig{Failures: 1}, resilience.CircuitBreakerConfig[string]{})
+			p := newPolicy(resilience.BreakerConfig{Failures: 1}, resilience.CircuitBreakerConfig[string]{})
 			chain := resilience.Wrap[string](limit, p)
 			if inside {
 				chain = resilience.Wrap[string](p, limit)
@@ -345,7 +344,7 @@ func TestTicketEndsOnce(t *testing.T) {
 func TestBreakerClassificationAtTheEndOfTheValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var end func(error)
-		p := newPolicy(t, resilience.BreakerConfig{Failures: 1, BreakFor: s, SlowCall: s}, resilience.CircuitBreakerConfig[string]{
+		p := newPolicy(resilience.BreakerConfig{Failures: 1, BreakFor: s, SlowCall: s}, resilience.CircuitBreakerConfig[string]{
 			Classify: bad,
 			Bind: func(v string, f func(error)) string {
 				end = f
@@ -391,7 +390,7 @@ func TestBreakerUnderLoad(t *testing.T) {
 		var hub resilience.Hub
 		var events []resilience.CircuitEvent
 		resilience.Subscribe(&hub, func(e resilience.CircuitEvent) { events = append(events, e) })
-		p := newPolicy(t, resilience.BreakerConfig{
+		p := newPolicy(resilience.BreakerConfig{
 			Window: resilience.CountWindow(10), MinCalls: 5, SuccessThreshold: 2,
 			BreakFor: 50 * time.Millisecond, Hub: &hub,
 		}, resilience.CircuitBreakerConfig[string]{})

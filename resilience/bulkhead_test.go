@@ -74,7 +74,7 @@ func TestBulkheadWithoutQueue(t *testing.T) {
 
 func TestBulkheadPolicyFreesItsPlace(t *testing.T) {
 	var end func(error)
-	for name, p := range each(t, func(v string, f func(error)) string { end = f; return v + ", bound" }) {
+	for name, p := range each(func(v string, f func(error)) string { end = f; return v + ", bound" }) {
 		if name != "bulkhead" && name != "isolation" {
 			continue
 		}

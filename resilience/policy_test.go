@@ -57,8 +57,7 @@ type subject struct {
 
 // each has one of every policy, those with a core in a state in which one call more or less is seen: a half-open
 // breaker, and a bulkhead of one place. With a bind its values live on.
-func each(t *testing.T, bind resilience.Bind[string]) map[string]subject {
-	t.Helper()
+func each(bind resilience.Bind[string]) map[string]subject {
 	core := must(resilience.NewBreaker(resilience.BreakerConfig{Failures: 1, BreakFor: 1, SuccessThreshold: 1000}))
 	ticket := must(core.Allow())
 	ticket.Done(resilience.Failure)
@@ -89,7 +88,7 @@ func each(t *testing.T, bind resilience.Bind[string]) map[string]subject {
 
 // A core may be shared, and so goes on when its policy is closed.
 func TestClosedPoliciesRefuse(t *testing.T) {
-	for name, p := range each(t, nil) {
+	for name, p := range each(nil) {
 		assert.NoError(t, errors.Join(p.Close(), p.Close()), name)
 		_, err := p.Execute(t.Context(), nil)
 		assert.ErrorIs(t, err, resilience.ErrClosed, name)
@@ -104,7 +103,7 @@ func TestClosedPoliciesRefuse(t *testing.T) {
 // the timers: it does not end while a goroutine waits for one.
 func TestPanicAndGoexitPassThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		policies := each(t, func(v string, end func(error)) string {
+		policies := each(func(v string, end func(error)) string {
 			if v == "panic" {
 				panic("bind")
 			}
@@ -148,7 +147,7 @@ func TestPanicAndGoexitPassThrough(t *testing.T) {
 func TestEndedContextsTakeNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errDown)
-	for name, p := range each(t, nil) {
+	for name, p := range each(nil) {
 		if p.inFlight == nil {
 			continue
 		}
@@ -357,7 +356,7 @@ func TestValuesAreNeitherLostNorGivenTwice(t *testing.T) {
 }
 
 func TestExecuteAllocations(t *testing.T) {
-	policies := each(t, func(v string, end func(error)) string {
+	policies := each(func(v string, end func(error)) string {
 		end(nil)
 		return v
 	})

@@ -28,8 +28,7 @@ func (emptyBody) Read([]byte) (int, error) { return 0, nil }
 func (emptyBody) Close() error             { return nil }
 
 // benchLayers is seven policies as a client would configure them, of which none acts.
-func benchLayers(b *testing.B) transport.Layers {
-	b.Helper()
+func benchLayers() transport.Layers {
 	bucket := must(limit.NewTokenBucket(limit.TokenBucketConfig{Permits: 1 << 30, Per: time.Millisecond}))
 	return transport.Layers{
 		Fallback: must(transport.NewFallback(fallbackConfig{
@@ -49,7 +48,7 @@ func benchLayers(b *testing.B) transport.Layers {
 
 func run(b *testing.B, rt http.RoundTripper) {
 	b.Helper()
-	req := newRequest(b.Context(), b, http.MethodGet, "http://a.test/", nil)
+	req := newRequest(b.Context(), http.MethodGet, "http://a.test/", nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		res, err := rt.RoundTrip(req)
@@ -64,12 +63,12 @@ func run(b *testing.B, rt http.RoundTripper) {
 func BenchmarkTransportAlone(b *testing.B) { run(b, &noOp{http.Response{StatusCode: http.StatusOK}}) }
 
 func BenchmarkChainOfSeven(b *testing.B) {
-	run(b, benchLayers(b).Chain(&noOp{http.Response{StatusCode: http.StatusOK}}))
+	run(b, benchLayers().Chain(&noOp{http.Response{StatusCode: http.StatusOK}}))
 }
 
 // The same with the policies of the seven sections of a configuration.
 func BenchmarkChainOfSevenWithHedge(b *testing.B) {
-	l := benchLayers(b)
+	l := benchLayers()
 	hedge := must(transport.NewHedge(resilience.HedgeConfig[*http.Response]{Delay: time.Second}))
 	b.Cleanup(func() { require.NoError(b, hedge.Close()) })
 	l.Hedge, l.TotalTimeout = hedge, nil

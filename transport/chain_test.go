@@ -159,7 +159,7 @@ func TestEveryLayerKeepsTheRulesOfRoundTripper(t *testing.T) {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				t.Run(layer+" around one that "+base+" to "+method, func(t *testing.T) {
 					sent := body("form")
-					req := newRequest(t.Context(), t, method, "http://a.test/?token=1", sent)
+					req := newRequest(t.Context(), method, "http://a.test/?token=1", sent)
 					req.GetBody = func() (io.ReadCloser, error) { return body("form"), nil }
 					req.Header.Set("Cookie", "id=1")
 					before, header := *req, req.Header.Clone()
@@ -190,7 +190,7 @@ func TestEveryLayerRefusesACancelledRequest(t *testing.T) {
 	layers, c := everyLayer(t)
 	sent := body("form")
 	rt := layers.Chain(stub(func(req *http.Request) (*http.Response, error) { return nil, req.Context().Err() }))
-	_, err := rt.RoundTrip(newRequest(ctx, t, http.MethodPost, "http://a.test/", sent))
+	_, err := rt.RoundTrip(newRequest(ctx, http.MethodPost, "http://a.test/", sent))
 	require.ErrorIs(t, err, context.Canceled)
 	require.Zero(t, c.held())
 	require.Positive(t, sent.closed.Load())
@@ -267,7 +267,7 @@ type strange struct {
 
 func TestContextsThatCannotBeCompared(t *testing.T) {
 	layers, _ := everyLayer(t)
-	req := newRequest(strange{Context: t.Context()}, t, http.MethodGet, "http://a.test/", nil)
+	req := newRequest(strange{Context: t.Context()}, http.MethodGet, "http://a.test/", nil)
 	status, _ := do(t, transport.Chain(always(200, "page"), layers.Log, layers.Hints), req)
 	require.Equal(t, 200, status)
 	status, _ = do(t, layers.Chain(always(200, "page")), req)
@@ -360,7 +360,7 @@ func TestEveryLimiterOverRealSockets(t *testing.T) {
 			require.Len(t, open, int(want))
 			require.Equal(t, want, hits.Load())
 			for _, res := range open {
-				require.Equal(t, "page", read(t, res))
+				require.Equal(t, "page", read(res))
 			}
 			require.Zero(t, l.Statistics().InUse)
 			if kind == limit.KindConcurrency {
@@ -393,7 +393,7 @@ func TestEveryPolicyOverRealSockets(t *testing.T) {
 		wg.Go(func() {
 			for j := range 25 {
 				text := strings.Repeat(strconv.Itoa(i)+"/"+strconv.Itoa(j)+" ", 100)
-				req := newRequest(t.Context(), t, http.MethodPost, url, strings.NewReader(text))
+				req := newRequest(t.Context(), http.MethodPost, url, strings.NewReader(text))
 				req.Header.Set("Idempotency-Key", text[:9])
 				res, err := client.Do(req)
 				if err != nil {

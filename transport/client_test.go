@@ -202,7 +202,7 @@ func TestClientCloseIdleConnections(t *testing.T) {
 	var peers [3]string
 	for i := range peers {
 		res := must(c.Get(t.Context(), "/"))
-		peers[i] = read(t, res)
+		peers[i] = read(res)
 		if i == 1 {
 			c.HTTP().CloseIdleConnections()
 		}
@@ -305,7 +305,7 @@ func TestBaseCloseBeforeALateRequest(t *testing.T) {
 	ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 		GetConn: func(string) { require.NoError(t, b.Close()) }, // the request has passed the door
 	})
-	_, err := b.RoundTrip(newRequest(context.WithoutCancel(ctx), t, http.MethodGet, site.URL, http.NoBody))
+	_, err := b.RoundTrip(newRequest(context.WithoutCancel(ctx), http.MethodGet, site.URL, http.NoBody))
 	require.ErrorIs(t, err, resilience.ErrClosed)
 
 	close(release)
@@ -359,7 +359,7 @@ func TestFactorySharesItsTransport(t *testing.T) {
 	for _, name := range []string{"a", "b", "own"} {
 		c := must(f.Client(name))
 		res := must(c.Get(t.Context(), "/"))
-		peers[name] = read(t, res)
+		peers[name] = read(res)
 	}
 	require.Equal(t, peers["a"], peers["b"])
 	require.NotEqual(t, peers["a"], peers["own"])

@@ -41,10 +41,10 @@ func TestLogTellsOfTheWholeRequest(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			return transport.NewResponse(req, 404, nil, []byte("nothing")), nil
 		}))
-		res := must(rt.RoundTrip(newRequest(t.Context(), t, http.MethodPost, "http://me:pw@a.test/p?q=1&token=2", strings.NewReader("form"))))
+		res := must(rt.RoundTrip(newRequest(t.Context(), http.MethodPost, "http://me:pw@a.test/p?q=1&token=2", strings.NewReader("form"))))
 		require.Empty(t, lines.String(), "before the body's end")
 		time.Sleep(3 * time.Second)
-		read(t, res)
+		read(res)
 		require.Equal(t, map[string]any{
 			"level": "INFO", "msg": "request", "method": "POST", "url": "http://a.test/p?q=1&token=xxx", "status": 404.0,
 			"attempts": 1.0, "header": 2e9, "total": 5e9, "sent": 4.0, "received": 7.0,
@@ -106,7 +106,7 @@ func TestLogRedacts(t *testing.T) {
 			req.Header.Set("Accept", "text/html")
 			res, err := rt.RoundTrip(req)
 			if err == nil {
-				read(t, res)
+				read(res)
 			}
 			r := record(t, lines)
 			require.NotContains(t, lines.String(), "s3cr3t")
@@ -129,9 +129,9 @@ func TestLogCountsAttempts(t *testing.T) {
 		"failed":   func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
 	} {
 		t.Run(name, func(t *testing.T) {
-			rt, lines := logged(transport.LogConfig{}, retrying(t, retryConfig{MaxAttempts: 3}, base))
+			rt, lines := logged(transport.LogConfig{}, retrying(retryConfig{MaxAttempts: 3}, base))
 			if res, err := rt.RoundTrip(get(t, "http://a.test/")); err == nil {
-				read(t, res)
+				read(res)
 			} else {
 				require.ErrorIs(t, err, resilience.ErrRetriesExhausted)
 			}
@@ -142,7 +142,7 @@ func TestLogCountsAttempts(t *testing.T) {
 
 func TestLogOfABodyOfUnknownLength(t *testing.T) {
 	rt, lines := logged(transport.LogConfig{}, always(200, ""))
-	req := newRequest(t.Context(), t, http.MethodPost, "http://a.test/", io.MultiReader(strings.NewReader("form")))
+	req := newRequest(t.Context(), http.MethodPost, "http://a.test/", io.MultiReader(strings.NewReader("form")))
 	req.Method, req.URL = "", nil // for the transport to refuse, or not
 	do(t, rt, req)
 	r := record(t, lines)

@@ -59,18 +59,16 @@ func (r brokenReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func newRequest(ctx context.Context, t testing.TB, method, url string, body io.Reader) *http.Request {
-	t.Helper()
+func newRequest(ctx context.Context, method, url string, body io.Reader) *http.Request {
 	return must(http.NewRequestWithContext(ctx, method, url, body))
 }
 
 func get(t testing.TB, url string) *http.Request {
 	t.Helper()
-	return newRequest(t.Context(), t, http.MethodGet, url, nil)
+	return newRequest(t.Context(), http.MethodGet, url, nil)
 }
 
-func read(t testing.TB, res *http.Response) string {
-	t.Helper()
+func read(res *http.Response) string {
 	defer res.Body.Close()
 	b := must(io.ReadAll(res.Body))
 	return string(b)
@@ -79,7 +77,7 @@ func read(t testing.TB, res *http.Response) string {
 func do(t testing.TB, rt http.RoundTripper, req *http.Request) (int, string) {
 	t.Helper()
 	res := must(rt.RoundTrip(req))
-	return res.StatusCode, read(t, res)
+	return res.StatusCode, read(res)
 }
 
 func must[T any](v T, err error) T {

@@ -62,7 +62,7 @@ func TestTimeoutCoversTheBodyAndNoMore(t *testing.T) {
 		rt := transport.Layers{TotalTimeout: p}.Chain(base)
 		res := must(rt.RoundTrip(get(t, "http://a.test/")))
 		time.Sleep(999 * time.Millisecond)
-		require.Equal(t, "page", read(t, res))
+		require.Equal(t, "page", read(res))
 		time.Sleep(time.Second)
 		status, page := do(t, rt, get(t, "http://a.test/"))
 		require.Equal(t, 200, status)
@@ -111,7 +111,7 @@ func TestBreakerCountsOverloadOnly(t *testing.T) {
 		require.Equal(t, tc.want, core.State(), "%d, %v", tc.status, tc.err)
 		if tc.want == breaker.Open {
 			sent := body("form")
-			_, err := rt.RoundTrip(newRequest(t.Context(), t, http.MethodPost, "http://a.test/", sent))
+			_, err := rt.RoundTrip(newRequest(t.Context(), http.MethodPost, "http://a.test/", sent))
 			require.ErrorIs(t, err, resilience.ErrOpen)
 			require.Positive(t, sent.closed.Load())
 		}
@@ -139,9 +139,9 @@ func TestBulkheadIsPerChainAndIsolationPerHost(t *testing.T) {
 			require.ErrorIs(t, err, resilience.ErrBulkheadFull, tc.sameAs)
 		} else {
 			require.NoError(t, err, tc.sameAs)
-			require.Equal(t, "page", read(t, second))
+			require.Equal(t, "page", read(second))
 		}
-		require.Equal(t, "page", read(t, first))
+		require.Equal(t, "page", read(first))
 		_, page := do(t, tc.rt, get(t, tc.sameAs)) // the place is free again
 		require.Equal(t, "page", page)
 	}
@@ -186,7 +186,7 @@ func TestWholeChainOnABadNetwork(t *testing.T) {
 		require.Equal(t, 2, transport.Attempts(res))
 		require.EqualValues(t, 3, n.Load(), "the hedge of the second attempt was the third request")
 		require.EqualValues(t, 1, c.held())
-		require.Equal(t, "page", read(t, res))
+		require.Equal(t, "page", read(res))
 		require.Equal(t, 2*time.Second, time.Since(start))
 		require.Zero(t, c.held())
 		require.Zero(t, c.overReleased())

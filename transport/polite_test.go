@@ -175,7 +175,7 @@ func TestPoliteWithoutAnAnswer(t *testing.T) {
 			cancel(errors.New("enough"))
 			return nil, errors.New("request ended")
 		}))
-		_, err := rt.RoundTrip(newRequest(ctx, t, http.MethodGet, "http://a.test/", nil))
+		_, err := rt.RoundTrip(newRequest(ctx, http.MethodGet, "http://a.test/", nil))
 		require.EqualError(t, err, "request ended")
 		require.Len(t, e.told, 1)
 		require.ErrorIs(t, e.told[0].Err, context.Canceled, "the engine hears that it was the caller")
@@ -219,7 +219,7 @@ func TestPoliteRefusals(t *testing.T) {
 			{ratelimit.ErrTooManyWaiters, 0},
 		} {
 			sent := body("form")
-			_, err := polite(&engine{err: tc.err}, always(200, "page")).RoundTrip(newRequest(t.Context(), t, http.MethodPost, "http://a.test/", sent))
+			_, err := polite(&engine{err: tc.err}, always(200, "page")).RoundTrip(newRequest(t.Context(), http.MethodPost, "http://a.test/", sent))
 			var rejected *transport.RejectedError
 			require.ErrorAs(t, err, &rejected)
 			require.ErrorIs(t, err, tc.err)
@@ -276,7 +276,7 @@ func TestPoliteTriesAgainBehindTheCircuit(t *testing.T) {
 				began := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				if res, err := rt.RoundTrip(newRequest(ctx, t, http.MethodGet, "http://a.test/", nil)); err == nil {
+				if res, err := rt.RoundTrip(newRequest(ctx, http.MethodGet, "http://a.test/", nil)); err == nil {
 					require.NoError(t, res.Body.Close())
 				}
 				require.LessOrEqual(t, time.Since(began), time.Second, "a deadline bounds the waits")

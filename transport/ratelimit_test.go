@@ -35,7 +35,7 @@ func TestRateLimitReleasesExactlyOnce(t *testing.T) {
 		base stub
 		use  func(*http.Response)
 	}{
-		"at the body's end": {always(200, "page"), func(res *http.Response) { read(t, res) }},
+		"at the body's end": {always(200, "page"), func(res *http.Response) { read(res) }},
 		"when it is closed": {always(200, "page"), func(res *http.Response) { _ = res.Body.Close(); _ = res.Body.Close() }},
 		"without a body": {func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: http.StatusNoContent}, nil
@@ -98,7 +98,7 @@ func TestRateLimitRefuses(t *testing.T) {
 			}, always(200, "page"))
 			start := time.Now()
 			sent := body("form")
-			_, err := rt.RoundTrip(newRequest(tc.ctx, t, http.MethodPost, "http://a.test/p", sent))
+			_, err := rt.RoundTrip(newRequest(tc.ctx, http.MethodPost, "http://a.test/p", sent))
 			require.ErrorIs(t, err, tc.want)
 			var rejected *transport.RejectedError
 			require.ErrorAs(t, err, &rejected)
@@ -194,7 +194,7 @@ func TestRedirectsOrderTheirTargetsToWait(t *testing.T) {
 			return limited(transport.Policy{Limiter: slots(9), RespectServerHeaders: true}, polite(&engine{}, moving(30)))
 		},
 		"tried again": func() http.RoundTripper {
-			return retrying(t, retryConfig{MaxAttempts: 3, Backoff: backoff.Constant(time.Second)}, polite(&engine{}, moving(28)))
+			return retrying(retryConfig{MaxAttempts: 3, Backoff: backoff.Constant(time.Second)}, polite(&engine{}, moving(28)))
 		},
 	} {
 		inBubble(t, name, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestRateLimitHoldFailsAtOnce(t *testing.T) {
 			}
 			start := time.Now()
 			do(t, rt, get(t, "http://a.test/"))
-			_, err := rt.RoundTrip(newRequest(ctx, t, http.MethodGet, "http://a.test/", nil))
+			_, err := rt.RoundTrip(newRequest(ctx, http.MethodGet, "http://a.test/", nil))
 			var rejected *transport.RejectedError
 			require.ErrorAs(t, err, &rejected)
 			require.ErrorIs(t, err, limit.ErrLimited)
@@ -312,7 +312,7 @@ func TestRateLimitHoldEndsWithTheCaller(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		start := time.Now()
-		_, err := rt.RoundTrip(newRequest(ctx, t, http.MethodGet, "http://a.test/", nil))
+		_, err := rt.RoundTrip(newRequest(ctx, http.MethodGet, "http://a.test/", nil))
 		require.ErrorIs(t, err, context.Canceled)
 		require.Equal(t, time.Second, time.Since(start))
 	})
@@ -330,7 +330,7 @@ func TestRateLimitForgetsOrders(t *testing.T) {
 		ask := func(host string, seconds int) error {
 			res, err := rt.RoundTrip(get(t, "http://"+host+"/?s="+strconv.Itoa(seconds)))
 			if err == nil {
-				read(t, res)
+				read(res)
 			}
 			return err
 		}

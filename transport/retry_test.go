@@ -22,8 +22,7 @@ import (
 type retryConfig = resilience.RetryConfig[*http.Response]
 
 // retrying is a chain of a retry alone, which does not wait by itself.
-func retrying(t testing.TB, cfg retryConfig, base http.RoundTripper) http.RoundTripper {
-	t.Helper()
+func retrying(cfg retryConfig, base http.RoundTripper) http.RoundTripper {
 	if cfg.Backoff == nil {
 		cfg.Backoff = backoff.Constant(0)
 	}
@@ -49,12 +48,12 @@ func TestRetriesUseOneConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			page := strings.Repeat("x", size)
 			url, base, conns := onLoopback(t, everyThird(page))
-			rt := retrying(t, retryConfig{MaxAttempts: 3}, base)
+			rt := retrying(retryConfig{MaxAttempts: 3}, base)
 			for range 20 {
 				res := must(rt.RoundTrip(counting(get(t, url), conns)))
 				require.Equal(t, 200, res.StatusCode)
 				require.Equal(t, 3, transport.Attempts(res))
-				require.Equal(t, page, read(t, res))
+				require.Equal(t, page, read(res))
 			}
 			require.EqualValues(t, 1, conns.Load())
 		})
@@ -65,7 +64,7 @@ func TestRetryWithOneConnectionPerHostDoesNotDeadlock(t *testing.T) {
 	// Far more than is drained: the connection is closed, and the next one may be made.
 	url, base, _ := onLoopback(t, everyThird(strings.Repeat("x", 1<<20)))
 	base.MaxConnsPerHost = 1
-	rt := retrying(t, retryConfig{MaxAttempts: 3}, base)
+	rt := retrying(retryConfig{MaxAttempts: 3}, base)
 	for range 5 {
 		status, page := do(t, rt, get(t, url))
 		require.Equal(t, 200, status)
@@ -85,7 +84,7 @@ func TestRetryDoesNotDrainForever(t *testing.T) {
 		<-r.Context().Done()
 	}, func(t *testing.T, base *http.Transport) {
 		start := time.Now()
-		status, _ := do(t, retrying(t, retryConfig{}, base), get(t, "http://a.test/"))
+		status, _ := do(t, retrying(retryConfig{}, base), get(t, "http://a.test/"))
 		require.Equal(t, 200, status)
 		require.Equal(t, time.Second, time.Since(start))
 	})
@@ -93,7 +92,7 @@ func TestRetryDoesNotDrainForever(t *testing.T) {
 
 func TestLastResponseIsReturnedReadable(t *testing.T) {
 	n := 0
-	rt := retrying(t, retryConfig{MaxAttempts: 3}, stub(func(req *http.Request) (*http.Response, error) {
+	rt := retrying(retryConfig{MaxAttempts: 3}, stub(func(req *http.Request) (*http.Response, error) {
 		n++
 		return transport.NewResponse(req, 503, nil, []byte("answer "+strconv.Itoa(n))), nil
 	}))
@@ -131,7 +130,7 @@ func TestWhichRequestsAreRetried(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var bodies []string
-			rt := retrying(t, retryConfig{MaxAttempts: 3}, stub(func(req *http.Request) (*http.Response, error) {
+			rt := retrying(retryConfig{MaxAttempts: 3}, stub(func(req *http.Request) (*http.Response, error) {
 				text := ""
 				if req.Body != nil {
 					b := must(io.ReadAll(req.Body))
@@ -140,7 +139,7 @@ func TestWhichRequestsAreRetried(t *testing.T) {
 				bodies = append(bodies, text)
 				return transport.NewResponse(req, 503, nil, nil), nil
 			}))
-			req := newRequest(tc.ctx(t.Context()), t, tc.method, "http://a.test/", tc.body)
+			req := newRequest(tc.ctx(t.Context()), tc.method, "http://a.test/", tc.body)
 			if req.Method = tc.method; tc.header != nil {
 				req.Header = tc.header
 			}
@@ -160,9 +159,9 @@ func TestWhichRequestsAreRetried(t *testing.T) {
 
 func TestABodyThatCannotBeHadAgain(t *testing.T) {
 	gone := errors.New("gone")
-	req := newRequest(transport.WithIdempotent(t.Context()), t, http.MethodPost, "http://a.test/", strings.NewReader("form"))
+	req := newRequest(transport.WithIdempotent(t.Context()), http.MethodPost, "http://a.test/", strings.NewReader("form"))
 	req.GetBody = func() (io.ReadCloser, error) { return nil, gone }
-	_, err := retrying(t, retryConfig{}, always(503, "later")).RoundTrip(req)
+	_, err := retrying(retryConfig{}, always(503, "later")).RoundTrip(req)
 	require.ErrorIs(t, err, gone)
 }
 
@@ -171,7 +170,7 @@ func TestWhatIsRetried(t *testing.T) {
 		200: 1, 301: 1, 304: 1, 400: 1, 401: 1, 403: 1, 404: 1, 408: 2, 425: 2, 429: 2, 500: 1, 501: 1, 502: 2, 503: 2, 504: 2,
 	} {
 		n := 0
-		rt := retrying(t, retryConfig{MaxAttempts: 2}, stub(func(req *http.Request) (*http.Response, error) {
+		rt := retrying(retryConfig{MaxAttempts: 2}, stub(func(req *http.Request) (*http.Response, error) {
 			n++
 			return transport.NewResponse(req, status, nil, nil), nil
 		}))
@@ -192,7 +191,7 @@ func TestWhatIsRetried(t *testing.T) {
 		{&transport.RejectedError{Err: context.DeadlineExceeded}, 1},
 	} {
 		n := 0
-		rt := retrying(t, retryConfig{MaxAttempts: 2}, stub(func(*http.Request) (*http.Response, error) {
+		rt := retrying(retryConfig{MaxAttempts: 2}, stub(func(*http.Request) (*http.Response, error) {
 			n++
 			return nil, tc.err
 		}))
@@ -218,7 +217,7 @@ func TestRetryAfterBeatsTheBackoff(t *testing.T) {
 	} {
 		inBubble(t, value, func(t *testing.T) {
 			var at []time.Time
-			rt := retrying(t, retryConfig{MaxAttempts: 2, Backoff: backoff.Constant(2 * time.Second), MaxRetryAfter: time.Minute},
+			rt := retrying(retryConfig{MaxAttempts: 2, Backoff: backoff.Constant(2 * time.Second), MaxRetryAfter: time.Minute},
 				stub(func(req *http.Request) (*http.Response, error) {
 					at = append(at, time.Now())
 					return transport.NewResponse(req, 429, http.Header{"Retry-After": {value}}, nil), nil
@@ -236,7 +235,7 @@ func TestRetryKnowsTheWishesOfRefusals(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cfg := retryConfig{MaxAttempts: 2, Classify: func(*http.Response, error) resilience.Classification { return resilience.Failure }}
 			start := time.Now()
-			_, err := retrying(t, cfg, stub(func(*http.Request) (*http.Response, error) { return nil, refusal })).RoundTrip(get(t, "http://a.test/"))
+			_, err := retrying(cfg, stub(func(*http.Request) (*http.Response, error) { return nil, refusal })).RoundTrip(get(t, "http://a.test/"))
 			require.ErrorIs(t, err, refusal)
 			require.Equal(t, 7*time.Second, time.Since(start))
 		})
@@ -320,9 +319,9 @@ func TestHedgeIsForRepeatableRequestsOnly(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			return transport.NewResponse(req, 200, nil, nil), nil
 		}))
-		do(t, rt, newRequest(t.Context(), t, http.MethodPost, "http://a.test/", strings.NewReader("form")))
+		do(t, rt, newRequest(t.Context(), http.MethodPost, "http://a.test/", strings.NewReader("form")))
 		require.EqualValues(t, 1, n.Load(), "a POST is sent once")
-		do(t, rt, newRequest(transport.WithIdempotent(t.Context()), t, http.MethodPost, "http://a.test/", strings.NewReader("form")))
+		do(t, rt, newRequest(transport.WithIdempotent(t.Context()), http.MethodPost, "http://a.test/", strings.NewReader("form")))
 		synctest.Wait()
 		require.EqualValues(t, 3, n.Load(), "a marked one is hedged")
 		time.Sleep(10 * time.Second)

@@ -77,7 +77,7 @@ func TestScopeIsMerged(t *testing.T) {
 		res = transport.Bind(res, func(error) { order = append(order, i) })
 		require.Same(t, wrapper, res.Body)
 	}
-	require.Equal(t, "page", read(t, res))
+	require.Equal(t, "page", read(res))
 	require.Len(t, order, layers)
 	require.IsIncreasing(t, order)
 
@@ -129,7 +129,7 @@ func TestScopeClosesTheBodyFirst(t *testing.T) {
 func TestScopeSaysWhyTheContextEnded(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	res := response(&tracked{Reader: brokenReader{strings.NewReader(""), errors.New("closed")}})
-	res.Request = newRequest(ctx, t, http.MethodGet, "http://a.test/", nil)
+	res.Request = newRequest(ctx, http.MethodGet, "http://a.test/", nil)
 	var r recorder
 	transport.Bind(res, r.end)
 	cancel(errors.New("enough"))

@@ -198,11 +198,11 @@ func TestLoadFile(t *testing.T) {
 		"limits.json": "{\n\t\"rules\": [], \"plans\": [\n\t\t{\"name\": \"login\", \"kind\": \"fixed-window\", \"capacity\": 5, \"window\": \"1m\"},\n" +
 			"\t\t{\"name\": \"api\", \"capacity\": 100, \"tokens_per_second\": 1.5}]}",
 	} {
-		s := plansOf(t, daily)
+		s := plansOf(daily)
 		require.NoError(t, s.LoadFile(write(t, name, text)), name)
 		require.Equal(t, []admission.Plan{login, api}, s.Plans(), name)
 	}
-	s := plansOf(t, daily)
+	s := plansOf(daily)
 	require.NoError(t, s.LoadFile(write(t, "none.yml", "rules: []")))
 	require.Empty(t, s.Plans())
 }
@@ -240,7 +240,7 @@ func TestLoadFileErrors(t *testing.T) {
 		{"p.toml", "", "end the file's name in .json, .yaml or .yml"},
 		{"p.json", strings.Repeat(" ", 16<<20+1), "larger than"},
 	} {
-		s := plansOf(t, daily)
+		s := plansOf(daily)
 		require.NoError(t, s.Put(admission.Rule{Name: "r", Path: "/", Plans: []string{"daily"}}, ""))
 		path := write(t, tc.file, tc.text)
 		err := s.LoadFile(path)
@@ -250,7 +250,7 @@ func TestLoadFileErrors(t *testing.T) {
 		require.Equal(t, "r", ruleFor(s, "GET /"))
 	}
 	path := filepath.Join(t.TempDir(), "none.json")
-	s := plansOf(t)
+	s := plansOf()
 	err := s.LoadFile(path)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Equal(t, 1, strings.Count(err.Error(), path), "the path is told once: %v", err)
@@ -260,12 +260,12 @@ func TestSave(t *testing.T) {
 	bytes := admission.Plan{Name: "bytes", Kind: admission.KindTokenBucket, Capacity: 1 << 40, TokensPerSecond: 1e-9}
 	for _, name := range []string{"limits.json", "limits.yaml", "limits.YML"} {
 		path := filepath.Join(t.TempDir(), name)
-		s := plansOf(t, login, api, bytes, daily)
+		s := plansOf(login, api, bytes, daily)
 		rules := []admission.Rule{{Name: "a", Path: "/a/**", Plans: []string{"api"}}, {Name: "b", Path: "/b: {}", Plans: []string{"bytes"}, Cost: 1 << 40}}
 		require.NoError(t, s.Replace(s.Plans(), rules, []string{"/health"}))
 		require.NoError(t, s.Save(path))
 
-		again := plansOf(t)
+		again := plansOf()
 		require.NoError(t, again.LoadFile(path), name)
 		require.Equal(t, s.Plans(), again.Plans(), name)
 		require.Equal(t, rules, again.Rules(), name)
@@ -282,7 +282,7 @@ func TestSave(t *testing.T) {
 }
 
 func TestSaveFailsWhole(t *testing.T) {
-	s := plansOf(t, login)
+	s := plansOf(login)
 	require.ErrorContains(t, s.Save(filepath.Join(t.TempDir(), "p.txt")), "end the file's name")
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "p.json"), 0o700)) // which nothing can be renamed to
@@ -302,14 +302,14 @@ func FuzzFile(f *testing.F) {
 		}
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, text, 0o600))
-		s := plansOf(t)
+		s := plansOf()
 		if s.LoadFile(path) != nil {
 			return
 		}
 		for _, name := range []string{"b.json", "b.yaml"} {
 			path := filepath.Join(dir, name)
 			require.NoError(t, s.Save(path), "%q", text)
-			again := plansOf(t)
+			again := plansOf()
 			require.NoError(t, again.LoadFile(path), "%q", text)
 			require.Equal(t, s.Plans(), again.Plans())
 			require.Equal(t, s.Rules(), again.Rules())

@@ -27,8 +27,7 @@ type store struct {
 	plans [][]admission.Plan
 }
 
-func newStore(t testing.TB, clk *admissiontest.Clock) *store {
-	t.Helper()
+func newStore(clk *admissiontest.Clock) *store {
 	r := must(memory.New(memory.Config{Clock: clk}))
 	return &store{Repository: r}
 }
@@ -63,7 +62,7 @@ func late(ctx context.Context) error {
 func admitter(t testing.TB, cfg admission.Config) *admission.Admitter {
 	t.Helper()
 	if cfg.Rules == nil {
-		cfg.Rules = plansOf(t, login, api, daily)
+		cfg.Rules = plansOf(login, api, daily)
 	}
 	a := must(admission.New(cfg))
 	t.Cleanup(func() { require.NoError(t, a.Close()) })
@@ -78,7 +77,7 @@ func allow(t testing.TB, a *admission.Admitter, key string, n int64, plans ...st
 var errDown = errors.New("connection refused")
 
 func TestNewRejects(t *testing.T) {
-	repo, reg := newStore(t, admissiontest.NewClock()), plansOf(t)
+	repo, reg := newStore(admissiontest.NewClock()), plansOf()
 	for _, tc := range []struct {
 		cfg  admission.Config
 		want string
@@ -96,7 +95,7 @@ func TestNewRejects(t *testing.T) {
 }
 
 func TestAllow(t *testing.T) {
-	a := admitter(t, admission.Config{Repository: newStore(t, admissiontest.NewClock())})
+	a := admitter(t, admission.Config{Repository: newStore(admissiontest.NewClock())})
 	for i := range 5 {
 		r := allow(t, a, "ann", 1, "login", "api")
 		require.Equal(t, "login", r.Plan)
@@ -117,7 +116,7 @@ func TestAllow(t *testing.T) {
 }
 
 func TestDecideErrors(t *testing.T) {
-	a := admitter(t, admission.Config{Repository: newStore(t, admissiontest.NewClock())})
+	a := admitter(t, admission.Config{Repository: newStore(admissiontest.NewClock())})
 	for _, plans := range [][]string{{"none"}, {"login", "none"}} {
 		_, err := a.Allow(t.Context(), "ann", plans, 1)
 		require.ErrorIs(t, err, admission.ErrUnknownPlan)
@@ -136,7 +135,7 @@ func TestDecideErrors(t *testing.T) {
 
 // TestAllowNamesAPlanTwice charges it once: a rule and its parent may both name it.
 func TestAllowNamesAPlanTwice(t *testing.T) {
-	repo := newStore(t, admissiontest.NewClock())
+	repo := newStore(admissiontest.NewClock())
 	a := admitter(t, admission.Config{Repository: repo})
 	for range 2 { // the second time from what is kept ready
 		allow(t, a, "ann", 1, "login", "api", "login")
@@ -147,8 +146,8 @@ func TestAllowNamesAPlanTwice(t *testing.T) {
 
 // TestPlansReplacedLive decides by the plans of now, of one and of several names.
 func TestPlansReplacedLive(t *testing.T) {
-	reg := plansOf(t, login, api)
-	repo := newStore(t, admissiontest.NewClock())
+	reg := plansOf(login, api)
+	repo := newStore(admissiontest.NewClock())
 	a := admitter(t, admission.Config{Repository: repo, Rules: reg})
 	require.Equal(t, int64(5), allow(t, a, "ann", 1, "login").Limit)
 	require.Equal(t, int64(5), allow(t, a, "ann", 1, "login", "api").Limit)
@@ -174,7 +173,7 @@ func TestStoreDown(t *testing.T) {
 		{"", admission.FailClosed, admission.ReasonFailClosed},
 		{admission.FailClosed, admission.FailOpen, admission.ReasonFailOpen},
 	} {
-		repo := newStore(t, admissiontest.NewClock())
+		repo := newStore(admissiontest.NewClock())
 		repo.failWith(errDown)
 		a := admitter(t, admission.Config{Repository: repo, OnError: tc.config})
 		r := must(a.AllowOr(t.Context(), tc.request, "ann", []string{"login"}, 1))
@@ -194,7 +193,7 @@ func TestStoreDown(t *testing.T) {
 func TestStoreLoggedOncePerChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		repo := newStore(t, admissiontest.NewClock())
+		repo := newStore(admissiontest.NewClock())
 		a := admitter(t, admission.Config{Repository: repo, Log: slog.New(slog.NewTextHandler(&log, nil))})
 		for range 2 {
 			repo.failWith(errDown)
@@ -220,8 +219,8 @@ func TestStoreLoggedOncePerChange(t *testing.T) {
 
 // TestOneBadKey is no verdict on the store: the others are decided by it.
 func TestOneBadKey(t *testing.T) {
-	repo := newStore(t, admissiontest.NewClock())
-	a := admitter(t, admission.Config{Repository: repo, Fallback: newStore(t, admissiontest.NewClock())})
+	repo := newStore(admissiontest.NewClock())
+	a := admitter(t, admission.Config{Repository: repo, Fallback: newStore(admissiontest.NewClock())})
 	repo.failWith(fmt.Errorf("the key is another's: %w", admission.ErrNoVerdict))
 	require.Equal(t, admission.ReasonFailOpen, allow(t, a, "ann", 1, "api").Reason)
 	require.False(t, a.Statistics().Down)
@@ -234,7 +233,7 @@ func TestOneBadKey(t *testing.T) {
 func TestStoreHangs(t *testing.T) {
 	for _, tc := range []struct{ deadline, want time.Duration }{{0, admission.DefaultDeadline}, {7 * time.Millisecond, 7 * time.Millisecond}} {
 		synctest.Test(t, func(t *testing.T) {
-			repo := newStore(t, admissiontest.NewClock())
+			repo := newStore(admissiontest.NewClock())
 			repo.set(late)
 			a := admitter(t, admission.Config{Repository: repo, Deadline: tc.deadline})
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -249,7 +248,7 @@ func TestStoreHangs(t *testing.T) {
 // TestCallerGivesUp has the caller end the wait: that says nothing about the store.
 func TestCallerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		repo := newStore(t, admissiontest.NewClock())
+		repo := newStore(admissiontest.NewClock())
 		repo.set(late)
 		a := admitter(t, admission.Config{Repository: repo})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -263,7 +262,7 @@ func TestCallerGivesUp(t *testing.T) {
 // TestImmediateHasNoDeadline: a timer per request costs more than the decision.
 func TestImmediateHasNoDeadline(t *testing.T) {
 	for _, immediate := range []bool{false, true} {
-		repo := newStore(t, admissiontest.NewClock())
+		repo := newStore(admissiontest.NewClock())
 		repo.fail = func(ctx context.Context) error {
 			_, ok := ctx.Deadline()
 			require.NotEqual(t, immediate, ok)
@@ -285,7 +284,7 @@ func (instant) Immediate() {}
 // each plan, of which it has already used what it let in before.
 func TestFallbackIsWarm(t *testing.T) {
 	clk := admissiontest.NewClock()
-	repo, local := newStore(t, clk), newStore(t, clk)
+	repo, local := newStore(clk), newStore(clk)
 	a := admitter(t, admission.Config{Repository: repo, Fallback: local, Share: 0.25})
 	for range 10 {
 		require.Empty(t, allow(t, a, "ann", 1, "api").Reason)
@@ -316,8 +315,8 @@ func TestFallbackIsWarm(t *testing.T) {
 // TestRemoveWhereOfTheFallback removes keys that asked while the store was away: they are known to the fallback alone.
 func TestRemoveWhereOfTheFallback(t *testing.T) {
 	clk := admissiontest.NewClock()
-	repo := newStore(t, clk)
-	a := admitter(t, admission.Config{Repository: repo, Fallback: newStore(t, clk)})
+	repo := newStore(clk)
+	a := admitter(t, admission.Config{Repository: repo, Fallback: newStore(clk)})
 	repo.failWith(errDown)
 	for _, key := range []string{"ann", "bob"} {
 		require.True(t, allow(t, a, key, 100, "api").Allowed)
@@ -330,7 +329,7 @@ func TestRemoveWhereOfTheFallback(t *testing.T) {
 
 // TestLongKeys has keys that are longer than what stores should keep.
 func TestLongKeys(t *testing.T) {
-	repo := newStore(t, admissiontest.NewClock())
+	repo := newStore(admissiontest.NewClock())
 	a := admitter(t, admission.Config{Repository: repo})
 	long := strings.Repeat("k", 1<<20)
 	for _, key := range []string{long + "a", long + "b", strings.Repeat("k", 256)} {
@@ -347,8 +346,8 @@ func TestLongKeys(t *testing.T) {
 // TestAdmitterAtOnce has many goroutines ask while plans are replaced: as none of the
 // replacements changes the numbers, exactly the capacity is let in.
 func TestAdmitterAtOnce(t *testing.T) {
-	reg := plansOf(t, login, api, daily)
-	a := admitter(t, admission.Config{Repository: newStore(t, admissiontest.NewClock()), Rules: reg})
+	reg := plansOf(login, api, daily)
+	a := admitter(t, admission.Config{Repository: newStore(admissiontest.NewClock()), Rules: reg})
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {

@@ -94,7 +94,7 @@ func TestObedientClient(t *testing.T) {
 						p.Window, p.TokensPerSecond = 0, float64(permits)/window.Seconds()
 					}
 					p = must(p.Settle())
-					used, refused := obey(t, p, begin)
+					used, refused := obey(p, begin)
 					name := fmt.Sprintf("%s %d per %v from %v: %.3f used, %.4f refused", kind, permits, window, begin, used, refused)
 					if used < 0.95 || refused > 0.002 {
 						t.Error(name)
@@ -107,8 +107,7 @@ func TestObedientClient(t *testing.T) {
 
 // obey is the share of what a plan grants in the long run that an obedient client used, and of
 // its requests that were refused.
-func obey(t *testing.T, p Plan, begin time.Duration) (used, refused float64) {
-	t.Helper()
+func obey(p Plan, begin time.Duration) (used, refused float64) {
 	set := must(newPlanSet([]Plan{p}))
 	rule := (&Rule{Name: "r", Plans: []string{p.Name}}).terms(set)
 	_, window := p.PerWindow()

@@ -43,7 +43,7 @@ type doorwayConfig struct {
 func newDoorway(t testing.TB, cfg doorwayConfig) *doorway {
 	t.Helper()
 	d := &doorway{clk: admissiontest.NewClock()}
-	d.store = newStore(t, d.clk)
+	d.store = newStore(d.clk)
 	if cfg.bubble {
 		d.store = &store{Repository: must(memory.New(memory.Config{}))}
 	}

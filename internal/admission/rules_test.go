@@ -17,8 +17,7 @@ import (
 )
 
 // ruleSet is the rules over plans "a", "b" and "c" of ten tokens, one per second each.
-func ruleSet(t testing.TB, rules []admission.Rule, exclude ...string) *admission.RuleSet {
-	t.Helper()
+func ruleSet(rules []admission.Rule, exclude ...string) *admission.RuleSet {
 	plans := []admission.Plan{
 		{Name: "a", Capacity: 10, TokensPerSecond: 1},
 		{Name: "b", Capacity: 10, TokensPerSecond: 1},
@@ -35,7 +34,7 @@ func ruleFor(s *admission.RuleSet, request string) string {
 }
 
 func TestFirstMatchWins(t *testing.T) {
-	s := ruleSet(t, []admission.Rule{
+	s := ruleSet([]admission.Rule{
 		{Name: "login", Path: "/api/auth/login", Plans: []string{"a"}},
 		{Name: "write", Path: "/api/blog/**", Methods: []string{"POST", "PUT"}, Plans: []string{"a"}},
 		{Name: "read", Path: "/api/blog/**", Methods: []string{"GET"}, Plans: []string{"a"}},
@@ -68,7 +67,7 @@ func TestFirstMatchWins(t *testing.T) {
 }
 
 func TestMethodOverrideIsNotHonoured(t *testing.T) {
-	s := ruleSet(t, []admission.Rule{
+	s := ruleSet([]admission.Rule{
 		{Name: "write", Path: "/**", Methods: []string{"POST"}, Plans: []string{"a"}},
 		{Name: "read", Path: "/**", Methods: []string{"GET"}, Plans: []string{"b"}},
 	})
@@ -104,7 +103,7 @@ func TestRuleErrors(t *testing.T) {
 		`rules[1].wait is 2h0m0s`:               func(r *admission.Rule) { r.Wait = 2 * time.Hour },
 		`rules[1].on_error is "ajar"`:           func(r *admission.Rule) { r.OnError = "ajar" },
 	} {
-		s := ruleSet(t, []admission.Rule{good})
+		s := ruleSet([]admission.Rule{good})
 		bad := good
 		change(&bad)
 		err := s.Replace(s.Plans(), []admission.Rule{{Name: "first", Path: "/", Plans: []string{"a"}}, bad}, nil)
@@ -112,7 +111,7 @@ func TestRuleErrors(t *testing.T) {
 		require.ErrorIs(t, err, admission.ErrInvalidRule, want)
 		require.Equal(t, []admission.Rule{good}, s.Rules(), "nothing is replaced")
 	}
-	s := ruleSet(t, nil)
+	s := ruleSet(nil)
 	require.ErrorContains(t, s.Replace(nil, nil, []string{"/a", "get /b"}), `exclude[1] is "get /b"`)
 	require.ErrorContains(t, s.Replace(nil, nil, []string{"b"}), `exclude[0] is "b": begin it with "/"`)
 	require.ErrorContains(t, s.Replace(nil, make([]admission.Rule, 1001), nil), "use no more than 1000")
@@ -137,7 +136,7 @@ func TestPutAndRemoveRules(t *testing.T) {
 	rule := func(name string) admission.Rule {
 		return admission.Rule{Name: name, Path: "/", Plans: []string{"a"}}
 	}
-	s := ruleSet(t, []admission.Rule{rule("one"), rule("two")}, "/x")
+	s := ruleSet([]admission.Rule{rule("one"), rule("two")}, "/x")
 	names := func() string {
 		var all []string
 		for _, r := range s.Rules() {
@@ -201,7 +200,7 @@ func TestNoRulesAreTheDefaultRules(t *testing.T) {
 	kept, _ := set.Plan("api")
 	require.Equal(t, own, kept)
 
-	set = plansOf(t)
+	set = plansOf()
 	require.Empty(t, set.Rules())
 	require.Empty(t, set.Plans())
 }
@@ -302,13 +301,12 @@ var (
 	daily = admission.Plan{Name: "daily", Kind: admission.KindSlidingWindow, Capacity: 1000, Window: 24 * time.Hour}
 )
 
-func plansOf(t testing.TB, plans ...admission.Plan) *admission.RuleSet {
-	t.Helper()
+func plansOf(plans ...admission.Plan) *admission.RuleSet {
 	return must(admission.NewRuleSet(admission.RuleSetConfig{}, plans, []admission.Rule{}, nil))
 }
 
 func TestPlansChange(t *testing.T) {
-	r := plansOf(t)
+	r := plansOf()
 	require.Empty(t, r.Plans())
 	require.NoError(t, r.PutPlan(login))
 	require.NoError(t, r.PutPlan(admission.Plan{Name: "api", Capacity: 100, TokensPerSecond: 1.5}))
@@ -340,7 +338,7 @@ func TestPlansAreBounded(t *testing.T) {
 		plans[i] = login
 		plans[i].Name = fmt.Sprint(i)
 	}
-	r := plansOf(t, plans...)
+	r := plansOf(plans...)
 	require.ErrorContains(t, r.PutPlan(login), "no more than 10000")
 	require.ErrorContains(t, r.Replace(append(plans, login), nil, nil), "no more than 10000")
 }

@@ -34,7 +34,7 @@ func fleet(t *testing.T, n int, share float64, log *bytes.Buffer) (repo *store, 
 	}
 	for range n {
 		all = append(all, admitter(t, admission.Config{
-			Repository: repo, Fallback: must(memory.New(memory.Config{})), Share: share, Rules: plansOf(t, hundred, three, flowing), Log: logger,
+			Repository: repo, Fallback: must(memory.New(memory.Config{})), Share: share, Rules: plansOf(hundred, three, flowing), Log: logger,
 		}))
 	}
 	return repo, all
@@ -84,7 +84,7 @@ func TestGrantsAreCharged(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			repo, all := fleet(t, 2, 0.25, &log)
-			other := admitter(t, admission.Config{Repository: repo.Repository, Rules: plansOf(t, hundred, three, flowing)})
+			other := admitter(t, admission.Config{Repository: repo.Repository, Rules: plansOf(hundred, three, flowing)})
 			if tc.plan == "hundred" {
 				require.Equal(t, 10, granted(t, other, 10, tc.plan))
 			}
@@ -115,7 +115,7 @@ func TestGrantsAreCharged(t *testing.T) {
 func TestMoreIsOwedThanIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		repo, all := fleet(t, 1, 1, nil)
-		other := admitter(t, admission.Config{Repository: repo.Repository, Rules: plansOf(t, hundred, three, flowing)})
+		other := admitter(t, admission.Config{Repository: repo.Repository, Rules: plansOf(hundred, three, flowing)})
 		require.Equal(t, 60, granted(t, other, 60, "hundred"))
 		repo.failWith(errDown)
 		require.Equal(t, 100, granted(t, all[0], 200, "hundred"))
@@ -278,7 +278,7 @@ func TestLimitBelowProcesses(t *testing.T) {
 					var all []*admission.Admitter
 					for i := range tc.processes {
 						all = append(all, admitter(t, admission.Config{
-							Repository: repo, Fallback: must(memory.New(memory.Config{})), Share: 1 / float64(tc.processes), Process: int64(i), Rules: plansOf(t, p),
+							Repository: repo, Fallback: must(memory.New(memory.Config{})), Share: 1 / float64(tc.processes), Process: int64(i), Rules: plansOf(p),
 						}))
 					}
 					total := 0

@@ -23,8 +23,7 @@ type arrival struct {
 }
 
 // arrive sends requests from one client, each at its time, and waits for all of them.
-func (d *doorway) arrive(t *testing.T, at ...time.Duration) []arrival {
-	t.Helper()
+func (d *doorway) arrive(at ...time.Duration) []arrival {
 	all := make([]arrival, len(at))
 	var under sync.WaitGroup
 	begun := time.Now()
@@ -102,7 +101,7 @@ func TestWait(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, tc.cfg, func(t *testing.T, d *doorway) {
-				all := d.arrive(t, tc.at...)
+				all := d.arrive(tc.at...)
 				require.Equal(t, tc.want, codes(all))
 				for i, want := range tc.took {
 					require.InDelta(t, want, all[i].took, float64(2*time.Microsecond), i)
@@ -116,7 +115,7 @@ func TestWait(t *testing.T) {
 func TestNoLineWhileThereAreTokens(t *testing.T) {
 	inBubble(t, waiting(10, 1, time.Minute), func(t *testing.T, d *doorway) {
 		d.store.fail = func(context.Context) error { time.Sleep(10 * time.Millisecond); return nil }
-		for i, a := range d.arrive(t, make([]time.Duration, 10)...) {
+		for i, a := range d.arrive(make([]time.Duration, 10)...) {
 			require.Equal(t, arrival{0, 10 * time.Millisecond, in}, a, i)
 		}
 	})
@@ -132,7 +131,7 @@ func TestLineWhenTheStoreGoesDown(t *testing.T) {
 			}
 			return nil
 		}
-		for _, a := range d.arrive(t, 0, 1, 2, 3) {
+		for _, a := range d.arrive(0, 1, 2, 3) {
 			require.Equal(t, in, a.code)
 			require.LessOrEqual(t, a.took, 10*time.Second)
 		}
@@ -173,7 +172,7 @@ func TestWhoLeavesTheLineTakesNothing(t *testing.T) {
 		defer leave()
 		go d.ask(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
 		synctest.Wait()
-		all := d.arrive(t, 100*time.Millisecond)
+		all := d.arrive(100 * time.Millisecond)
 		require.Equal(t, in, all[0].code)
 		require.InDelta(t, 900*time.Millisecond, all[0].took, float64(2*time.Microsecond))
 	})
@@ -247,7 +246,7 @@ func TestConcurrencyIsReleasedIfThePlanDenies(t *testing.T) {
 			return 1
 		}}
 		d := newDoorway(t, cfg)
-		require.Equal(t, []int{in, in}, codes(d.arrive(t, 0, time.Second+1)))
+		require.Equal(t, []int{in, in}, codes(d.arrive(0, time.Second+1)))
 		for range 3 {
 			w := d.get("/")
 			require.Equal(t, "0", w.Header().Get("X-RateLimit-Remaining"), "denied by the plan and not for want of a place")
@@ -284,7 +283,7 @@ func TestRuleChangeKeepsWhatIsUnderWay(t *testing.T) {
 // TestExactlyTheCapacityIsLetIn has two thousand requests at once on a plan of a hundred.
 func TestExactlyTheCapacityIsLetIn(t *testing.T) {
 	inBubble(t, waiting(100, 0.001, 0), func(t *testing.T, d *doorway) {
-		all := codes(d.arrive(t, make([]time.Duration, 2000)...))
+		all := codes(d.arrive(make([]time.Duration, 2000)...))
 		slices.Sort(all)
 		require.Equal(t, in, all[99])
 		require.Equal(t, out, all[100], fmt.Sprint(all[95:105]))

@@ -131,8 +131,7 @@ func TestCaptureOfNetHTTP(t *testing.T) {
 }
 
 // readBack is a captured message as a reader of archives sees it.
-func readBack(t testing.TB, c *record.Exchange) (*http.Response, string) {
-	t.Helper()
+func readBack(c *record.Exchange) (*http.Response, string) {
 	req := must(http.ReadRequest(bufio.NewReader(bytes.NewReader(c.Request))))
 	res := must(http.ReadResponse(bufio.NewReader(bytes.NewReader(c.Response)), req))
 	body := must(io.ReadAll(res.Body))
@@ -144,7 +143,7 @@ func TestCaptureOfHTTP2(t *testing.T) {
 	c := newClient(t, fetch.Config{HTTP2: true, Insecure: true, AllowPrivate: true})
 	res := must(c.Fetch(t.Context(), fetch.Request{URL: s.URL + "/a?b", Capture: true, Header: http.Header{"X-Mine": {"1"}}}))
 	require.Equal(t, "HTTP/2.0", res.Proto)
-	read, body := readBack(t, res.Capture)
+	read, body := readBack(res.Capture)
 	require.Equal(t, "HTTP/2.0", body)
 	require.Equal(t, body, string(res.Capture.Payload))
 	require.Equal(t, res.Header, read.Header)
@@ -159,7 +158,7 @@ func TestCaptureThroughAProxy(t *testing.T) {
 		}),
 	}, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
 		res := must(c.Fetch(t.Context(), fetch.Request{URL: "http://u:p@a.test/x", Capture: true}))
-		read, body := readBack(t, res.Capture)
+		read, body := readBack(res.Capture)
 		require.Equal(t, strings.Repeat("page", 5000), body)
 		require.Equal(t, []string{"chunked"}, read.TransferEncoding, "as it came")
 		require.Equal(t, "/x", read.Request.RequestURI, "as for the host, not as for its proxy")
@@ -186,13 +185,13 @@ func TestNothingIsCapturedUnasked(t *testing.T) {
 
 // TestCaptureOfTheLastSending goes by policies that send again: the capture is of the answer that is returned.
 func TestCaptureOfTheLastSending(t *testing.T) {
-	inMemory(t, fetch.Config{Repeating: retrying(t)}, spoilt(503), func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
+	inMemory(t, fetch.Config{Repeating: retrying()}, spoilt(503), func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
 		res := must(c.Fetch(t.Context(), fetch.Request{
 			URL: "http://a.test/", Capture: true,
 			Again: func(context.Context, *fetch.Response, error) error { return nil },
 		}))
 		require.Equal(t, 200, res.Status)
-		read, body := readBack(t, res.Capture)
+		read, body := readBack(res.Capture)
 		require.Equal(t, 200, read.StatusCode)
 		require.Equal(t, string(res.Body), body)
 	})
@@ -233,7 +232,7 @@ func FuzzCapture(f *testing.F) {
 		got := res.Capture
 		require.Contains(t, said, string(got.Response))
 		if len(got.Response) > 0 && got.Truncated == "" {
-			read, body := readBack(t, got)
+			read, body := readBack(got)
 			require.Equal(t, res.Status, read.StatusCode)
 			require.Equal(t, string(got.Payload), body)
 		}

@@ -314,8 +314,7 @@ func TestGuard(t *testing.T) {
 }
 
 // certified is a certificate by its own hand, good for 127.0.0.1 today unless change says otherwise.
-func certified(t *testing.T, change func(*x509.Certificate)) tls.Certificate {
-	t.Helper()
+func certified(change func(*x509.Certificate)) tls.Certificate {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "hostile"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -347,7 +346,7 @@ func TestHostileTLS(t *testing.T) {
 		}, "tls: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cfg := &tls.Config{Certificates: []tls.Certificate{certified(t, tc.change)}, MinVersion: tls.VersionTLS10}
+			cfg := &tls.Config{Certificates: []tls.Certificate{certified(tc.change)}, MinVersion: tls.VersionTLS10}
 			if tc.serve != nil {
 				tc.serve(cfg)
 			}

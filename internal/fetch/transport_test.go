@@ -264,8 +264,7 @@ func TestRefusedStreamsAreNotSentAgain(t *testing.T) {
 }
 
 // retrying is a chain that sends a request up to three times, a second apart.
-func retrying(t *testing.T) func(http.RoundTripper) http.RoundTripper {
-	t.Helper()
+func retrying() func(http.RoundTripper) http.RoundTripper {
 	policy := must(transport.NewRetry(resilience.RetryConfig[*http.Response]{
 		MaxAttempts: 3, Backoff: backoff.Constant(time.Second),
 	}))
@@ -285,7 +284,7 @@ func spoilt(statuses ...int) map[string]http.Handler {
 }
 
 func TestARequestWithAgainIsSentAgain(t *testing.T) {
-	cfg := fetch.Config{Repeating: retrying(t)}
+	cfg := fetch.Config{Repeating: retrying()}
 	inMemory(t, cfg, spoilt(503, 503), func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
 		var before, told []int
 		begin := time.Now()
@@ -314,8 +313,8 @@ func TestARequestWithAgainIsSentAgain(t *testing.T) {
 
 func TestARequestWithoutAgainIsSentOnce(t *testing.T) {
 	for name, cfg := range map[string]fetch.Config{
-		"its chain does not repeat": {Repeating: retrying(t)},
-		"its chain would":           {Chain: retrying(t)},
+		"its chain does not repeat": {Repeating: retrying()},
+		"its chain would":           {Chain: retrying()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inMemory(t, cfg, spoilt(503), func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
@@ -334,7 +333,7 @@ func TestARequestWithoutAgainIsSentOnce(t *testing.T) {
 
 func TestAgainDecides(t *testing.T) {
 	refused := errors.New("no permit")
-	cfg := fetch.Config{Repeating: retrying(t)}
+	cfg := fetch.Config{Repeating: retrying()}
 	inMemory(t, cfg, spoilt(503), func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
 		_, err := c.Fetch(t.Context(), fetch.Request{
 			URL:   "http://a.test/",
@@ -349,7 +348,7 @@ func TestAgainDecides(t *testing.T) {
 }
 
 func TestAgainHearsOfErrors(t *testing.T) {
-	cfg := fetch.Config{Repeating: retrying(t), HeaderTimeout: 5 * time.Second}
+	cfg := fetch.Config{Repeating: retrying(), HeaderTimeout: 5 * time.Second}
 	hosts := onePage(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	inMemory(t, cfg, hosts, func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {
 		n := 0
@@ -425,7 +424,7 @@ func TestWithoutAPermitNothingIsSent(t *testing.T) {
 	for name, cfg := range map[string]fetch.Config{
 		"no policies": {},
 		"policies":    {Chain: transport.Layers{}.PageChain},
-		"a retry":     {Repeating: retrying(t)},
+		"a retry":     {Repeating: retrying()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inMemory(t, cfg, spoilt(), func(t *testing.T, c *fetch.Client, site *fetchtest.Net) {

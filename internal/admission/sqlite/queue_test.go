@@ -40,7 +40,7 @@ func TestBatch(t *testing.T) {
 		r := open(t, sqlite.Config{Path: path})
 		take(t, r, "key", 1, narrow)
 		unlock := lock(t, path)
-		before := sizeOf(t, path+"-wal")
+		before := sizeOf(path + "-wal")
 		var wg sync.WaitGroup
 		var sum atomic.Int64
 		for range callers {
@@ -50,7 +50,7 @@ func TestBatch(t *testing.T) {
 		unlock()
 		wg.Wait()
 		require.EqualValues(t, callers*(callers+1)/2+callers, sum.Load(), "each caller finds the charges of those before")
-		require.EqualValues(t, transactions*pageInLog, sizeOf(t, path+"-wal")-before)
+		require.EqualValues(t, transactions*pageInLog, sizeOf(path+"-wal")-before)
 	}
 }
 

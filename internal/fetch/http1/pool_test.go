@@ -308,7 +308,7 @@ func TestABodyIsClosedEarly(t *testing.T) {
 
 // TestTLSDoesNotWaitToSayGoodbye gives up an answer whose server reads nothing any more.
 func TestTLSDoesNotWaitToSayGoodbye(t *testing.T) {
-	cert := certificate(t)
+	cert := certificate()
 	synctest.Test(t, func(t *testing.T) {
 		s := &site{serve: func(c net.Conn, _ int) {
 			// A ticket would fill the pipe, which holds nothing, while the client writes.

@@ -20,8 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func certificate(t *testing.T) tls.Certificate {
-	t.Helper()
+func certificate() tls.Certificate {
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	der := must(x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)}, &x509.Certificate{}, &key.PublicKey, key))
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
@@ -157,7 +156,7 @@ func TestTLSConnectionsAreKept(t *testing.T) {
 	for name, version := range map[string]uint16{"1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13} {
 		t.Run(name, func(t *testing.T) {
 			var handshakes atomic.Int32
-			cfg := &tls.Config{Certificates: []tls.Certificate{certificate(t)}, MaxVersion: version}
+			cfg := &tls.Config{Certificates: []tls.Certificate{certificate()}, MaxVersion: version}
 			addr := listen(t, func(c *net.TCPConn) {
 				handshakes.Add(1)
 				requests(slowlyNot)(tls.Server(c, cfg), 0)
@@ -194,7 +193,7 @@ func TestWhatTLSHasReadAhead(t *testing.T) {
 		"goodbye": func(c *tls.Conn) { _ = c.CloseWrite() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := &tls.Config{Certificates: []tls.Certificate{certificate(t)}}
+			cfg := &tls.Config{Certificates: []tls.Certificate{certificate()}}
 			addr := listen(t, func(c *net.TCPConn) {
 				g := &glued{Conn: c}
 				secure := tls.Server(g, cfg)
