@@ -53,23 +53,6 @@ func TestAttemptTimeoutCutsAStalledBody(t *testing.T) {
 	})
 }
 
-// A body that is in use when the time is up is cut; one that was read before is not.
-func TestTimeoutCoversTheBodyAndNoMore(t *testing.T) {
-	inMemory(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "page")
-	}, func(t *testing.T, base *http.Transport) {
-		p := must(transport.NewTimeout(timeoutConfig{After: time.Second}))
-		rt := transport.Layers{TotalTimeout: p}.Chain(base)
-		res := must(rt.RoundTrip(get(t, "http://a.test/")))
-		time.Sleep(999 * time.Millisecond)
-		require.Equal(t, "page", read(res))
-		time.Sleep(time.Second)
-		status, page := do(t, rt, get(t, "http://a.test/"))
-		require.Equal(t, 200, status)
-		require.Equal(t, "page", page)
-	})
-}
-
 func breaking(base http.RoundTripper) (*resilience.Breaker, http.RoundTripper) {
 	core := must(resilience.NewBreaker(resilience.BreakerConfig{Failures: 2}))
 	return core, transport.Layers{Breaker: must(transport.NewBreaker(core, breakerPolicy{}))}.Chain(base)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/cookiejar"
 	"net/http/httptest"
 	"runtime"
 	"strings"
@@ -22,7 +21,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/fetch"
-	"github.com/treadlight/crawl/internal/fetch/cookies"
 	"github.com/treadlight/crawl/internal/lab/fetchtest"
 	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
@@ -342,19 +340,4 @@ func TestStreamTakesNoMemory(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, size, res.Size)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(room))
-}
-
-func TestStandardJar(t *testing.T) {
-	jar := must(cookiejar.New(nil))
-	hosts := onePage(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/login" {
-			http.SetCookie(w, &http.Cookie{Name: "sid", Value: "a b", Quoted: true})
-			http.SetCookie(w, &http.Cookie{Name: "lang", Value: "de"})
-		}
-		_, _ = io.WriteString(w, r.Header.Get("Cookie"))
-	})
-	inMemory(t, fetch.Config{Cookies: cookies.Standard{Jar: jar}}, hosts, func(t *testing.T, c *fetch.Client, _ *fetchtest.Net) {
-		require.Empty(t, fetched(t, c, "http://a.test/login").Body)
-		require.Equal(t, `sid="a b"; lang=de`, string(fetched(t, c, "http://a.test/").Body))
-	})
 }
