@@ -92,6 +92,21 @@ func TestSeedOutsideOfScope(t *testing.T) {
 	require.ElementsMatch(t, []string{"/aside", "/docs/"}, asked)
 }
 
+// A loop may add a seed while it holds the last page; the crawl then ends by itself.
+func TestSeedsOfALoop(t *testing.T) {
+	o, url := fast(site{"/": "x", "/more": "y"}, t)
+	c := must(crawl.New(o))
+	var paths []string
+	for page, err := range c.Crawl(t.Context(), url) {
+		require.NoError(t, err)
+		if paths = append(paths, page.URL.Path); len(paths) == 1 {
+			require.NoError(t, c.AddSeed(url+"/more"))
+		}
+	}
+	require.Equal(t, []string{"/", "/more"}, paths)
+	require.Equal(t, "done", c.Snapshot().State)
+}
+
 // With HandlersFollow and IgnoreSitemaps, nothing follows the URLs of a seed that is a sitemap.
 func TestSitemapAsSeed(t *testing.T) {
 	var mu sync.Mutex
