@@ -133,8 +133,8 @@ func (d *Database) look(read func(*sqlitedb.DB) error) error {
 
 // check returns an error for a database that is not ours, and reports whether the tables exist.
 func (d *Database) check(db *sqlitedb.DB) (made bool, err error) {
-	id, err1 := db.QueryInt("PRAGMA application_id")
-	tables, err2 := db.QueryInt("SELECT count(*) FROM sqlite_schema")
+	tables, err1 := db.QueryInt("SELECT count(*) FROM sqlite_schema") // first: the transaction that makes them sets the marks
+	id, err2 := db.QueryInt("PRAGMA application_id")
 	v, err3 := db.QueryInt("PRAGMA user_version")
 	switch err := cmp.Or(err1, err2, err3); {
 	case err != nil:
@@ -153,7 +153,6 @@ func (d *Database) check(db *sqlitedb.DB) (made bool, err error) {
 // for five seconds, or on another error, nothing is changed. The end of ctx does not stop it.
 func (d *Database) Save(_ context.Context, hosts iter.Seq[ratelimit.HostMemory]) error {
 	kept := Kept(hosts, d.cfg.Clock.Now(), d.cfg.MaxWait)
-	// Opening a database for writing changes its journal mode, which must not happen to that of another program.
 	if err := d.look(func(*sqlitedb.DB) error { return nil }); err != nil {
 		return err
 	}
@@ -173,7 +172,8 @@ func Kept(hosts iter.Seq[ratelimit.HostMemory], now time.Time, wait time.Duratio
 }
 
 func (d *Database) merge(hosts []ratelimit.HostMemory) error {
-	db, err := sqlitedb.Open(d.cfg.Path, sqlitedb.Config{})
+	// Without a log, a database at rest can be read where nothing can be written.
+	db, err := sqlitedb.Open(d.cfg.Path, sqlitedb.Config{NoLog: true})
 	if err != nil {
 		return err
 	}
@@ -187,10 +187,5 @@ func (d *Database) merge(hosts []ratelimit.HostMemory) error {
 		}
 		return MergeTable(db, hosts, d.cfg.Clock.Now(), d.cfg.MaxHosts)
 	})
-	if err == nil {
-		// Otherwise it could not be read where nothing can be written. If another crawl is using the database, this
-		// fails, and that crawl does it at its end.
-		_ = db.Exec("PRAGMA journal_mode = DELETE")
-	}
 	return errors.Join(err, db.Close())
 }

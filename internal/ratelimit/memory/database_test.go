@@ -228,7 +228,7 @@ func TestKilledSaveLeavesTheOldRows(t *testing.T) {
 	const victim = "MEMORY_TEST_KILLED_WHILE_SAVING"
 	if path := os.Getenv(victim); path != "" {
 		_ = newDatabase(t, path).Save(t.Context(), func(func(ratelimit.HostMemory) bool) {})
-		db, _ := sqlitedb.Open(path, sqlitedb.Config{})
+		db, _ := sqlitedb.Open(path, sqlitedb.Config{NoLog: true})
 		_ = db.Transact(func() error { // never returns
 			_ = MergeTable(db, []ratelimit.HostMemory{host("b.test", 0, 1)}, now, 1)
 			self, _ := os.FindProcess(os.Getpid())
@@ -242,8 +242,27 @@ func TestKilledSaveLeavesTheOldRows(t *testing.T) {
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), victim+"="+path)
 	require.Error(t, child.Run(), "it was not killed")
-	require.FileExists(t, path+"-wal", "it was not writing")
+	require.FileExists(t, path+"-journal", "it was not writing")
 	require.Equal(t, []ratelimit.HostMemory{host("a.test", 0, 1)}, load(t, d))
 	save(t, d, host("c.test", 0, 1))
 	require.Len(t, load(t, d), 2)
+}
+
+// Crawls that make the file and save at the same time lose nothing and do not disturb each other.
+func TestSavesAtOnce(t *testing.T) {
+	for round := range 40 {
+		path := filepath.Join(t.TempDir(), "hosts.db")
+		var all sync.WaitGroup
+		errs := make([]error, 2)
+		for i := range errs {
+			all.Go(func() {
+				time.Sleep(time.Duration(i*round) * 100 * time.Microsecond)
+				hosts := []ratelimit.HostMemory{host(fmt.Sprintf("%d.test", i), 0, 1)}
+				errs[i] = newDatabase(t, path).Save(t.Context(), slices.Values(hosts))
+			})
+		}
+		all.Wait()
+		require.NoError(t, errors.Join(errs...))
+		require.Len(t, load(t, newDatabase(t, path)), len(errs))
+	}
 }

@@ -20,6 +20,9 @@ type Config struct {
 	// ReadOnly forbids all writing through this connection, and making the file or changing its journal mode. False
 	// permits them.
 	ReadOnly bool
+	// NoLog leaves the journal mode as it is, which in a new file is a rollback journal. That suits a file which is open
+	// for one transaction at a time: two connections that change the mode at once disturb each other.
+	NoLog bool
 	// BusyTimeout is how long a statement waits for another connection's lock, in whole milliseconds; a negative value
 	// means not at all. Zero means 5 seconds, far above the time of any transaction that is not left open by mistake.
 	BusyTimeout time.Duration
@@ -39,7 +42,7 @@ type DB struct {
 	kept  map[string]*Stmt // those that stay prepared, by their queries
 }
 
-// Open opens a file, in WAL mode unless it is read only. If the file does not exist, Open makes it, unless read only,
+// Open opens a file, in WAL mode unless cfg says otherwise. If the file does not exist, Open makes it, unless read only,
 // in an existing directory; it is then readable by its owner alone, and durable after its first checkpoint. A file that
 // is no database is rejected, and left as it is. For the error, [IsBusy] may be true, or it may be that of [Linked].
 func Open(path string, cfg Config) (*DB, error) {
@@ -84,8 +87,13 @@ func (d *DB) openAs(cfg Config) error {
 // make the additional files with which it would find that out itself.
 func (d *DB) settled() bool {
 	file, err := os.Stat(d.path)
-	log, errLog := os.Stat(d.path + "-wal")
-	return err == nil && file.Mode().IsRegular() && (errors.Is(errLog, fs.ErrNotExist) || errLog == nil && log.Size() == 0)
+	for _, suffix := range []string{"-wal", "-journal"} {
+		info, errLog := os.Stat(d.path + suffix)
+		if !errors.Is(errLog, fs.ErrNotExist) && (errLog != nil || info.Size() > 0) {
+			return false
+		}
+	}
+	return err == nil && file.Mode().IsRegular()
 }
 
 func (d *DB) connect(cfg Config, name string, how How) (err error) {
@@ -109,7 +117,7 @@ func (d *DB) setUp(cfg Config) error {
 			return err
 		}
 	}
-	if !cfg.ReadOnly { // the journal mode is stored in the file
+	if !cfg.ReadOnly && !cfg.NoLog { // the journal mode is stored in the file
 		if err := d.useWAL(); err != nil {
 			return err
 		}
