@@ -122,7 +122,10 @@ func (d *DB) setUp(cfg Config) error {
 			return err
 		}
 	}
-	pragmas := "PRAGMA synchronous = NORMAL;" // a power failure may cost the commits since the last checkpoint, but damages nothing
+	pragmas := ""
+	if !cfg.NoLog {
+		pragmas = "PRAGMA synchronous = NORMAL;" // a power failure may cost the commits since the last checkpoint, but damages nothing
+	}
 	if cfg.CacheBytes > 0 {
 		pragmas += fmt.Sprintf("PRAGMA cache_size = -%d;", max(1, cfg.CacheBytes/1024))
 	}
