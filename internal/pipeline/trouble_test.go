@@ -40,7 +40,7 @@ func site(robots, pages int, good int64, n int) http.Handler {
 // whatever the status; another one is crawled to its end first.
 func TestServerErrorsAreGivenUp(t *testing.T) {
 	for _, status := range []int{500, 502, 503} {
-		for _, strategy := range []string{control.NameSteer, control.NameAIMD, control.NameFixed} {
+		for _, strategy := range control.Names() {
 			synctest.Test(t, func(t *testing.T) {
 				w, _ := served(t, map[string]http.Handler{
 					"sick.test": site(404, status, 50, 1000), "well.test": site(404, 0, 1e6, 1000),

@@ -112,7 +112,9 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 	if l.strategy, err = control.Find(cfg.Strategy); err != nil {
 		return nil, fmt.Errorf("ratelimit: Strategy = %w", err)
 	}
-	l.make = makers(&cfg)[cfg.Strategy]
+	if l.make = l.strategy.Make; l.make == nil {
+		l.make = steer.Maker(cfg.Tuning)
+	}
 	set, err := newRuleSet(l, &cfg, nil)
 	if err != nil {
 		return nil, err
@@ -121,13 +123,6 @@ func New(cfg Config) (*AdaptiveRateLimiter, error) {
 	l.shared.init(l)
 	l.makeShards()
 	return l, nil
-}
-
-func makers(cfg *Config) map[string]control.Maker {
-	return map[string]control.Maker{
-		control.NameSteer: steer.Maker(cfg.Tuning), control.NameAIMD: control.AIMD,
-		control.NameGradient: control.Gradient, control.NameFixed: control.Fixed,
-	}
 }
 
 func (l *AdaptiveRateLimiter) now() clock.Instant {

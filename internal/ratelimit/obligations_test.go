@@ -111,7 +111,11 @@ func TestRefusalOfURL(t *testing.T) {
 // A refusal that was reported as the domain's turns out to be the URL's: the strategy begins
 // anew, and an order to wait that is in force holds to its end all the same.
 func TestRefusalThatWasOfTheURLToo(t *testing.T) {
-	for _, strategy := range []string{control.NameSteer, control.NameAIMD, control.NameGradient} {
+	for _, s := range control.Strategies() {
+		strategy := s.Name
+		if !s.Learns {
+			continue // a refusal changes nothing
+		}
 		r := newRig(t, func(c *Config) { c.Strategy = strategy })
 		type plan struct {
 			rate float64

@@ -118,13 +118,14 @@ type Info struct {
 	// Learns reports that the rate is what the host tolerates: it is worth remembering, and the engine looks for hosts
 	// that share a limit.
 	Learns bool
+	Make   Maker // nil for steer, whose package imports this one
 }
 
 var strategies = []Info{
-	{NameSteer, "searches for the limit of the host and stays below it", true},
-	{NameAIMD, "a step up at each fast success, down by a factor at overload", true},
-	{NameGradient, "up while responses are fast, down as they slow", true},
-	{NameFixed, "stays at --rate", false},
+	{NameSteer, "searches for the limit of the host and stays below it", true, nil},
+	{NameAIMD, "a step up at each fast success, down by a factor at overload", true, AIMD},
+	{NameGradient, "up while responses are fast, down as they slow", true, Gradient},
+	{NameFixed, "stays at --rate", false, Fixed},
 }
 
 // AIMD is the [Maker] of the strategy aimd.
