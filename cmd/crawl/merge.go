@@ -82,6 +82,10 @@ func (o *merging) run(ctx context.Context) error {
 	if err != nil {
 		return mergeError(ctx, err)
 	}
+	ending, format := filepath.Ext(strings.TrimSuffix(strings.TrimSuffix(o.out, ".gz"), ".zst")), m.Report().Format
+	if named := sink.ByEnding(ending).Format; named != "" && format != "" && named != format && ending != ".txt" {
+		return cli.Usagef("--output %s: the files are %s, and merge keeps their format: give another name", o.out, format)
+	}
 	if o.out == sink.Stdout {
 		err = m.Write(ctx, o.Streams.Out)
 		if err != nil && ctx.Err() == nil && !cli.Has[*merge.DamageError](err) {

@@ -308,8 +308,13 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return cli.Usage(err)
 }
 
-// fileEndings are endings of files that a crawl reads or writes. Of these .md is a top-level domain, too.
-var fileEndings = []string{".jsonl", ".csv", ".warc", ".json", ".xml", ".md", ".txt"}
+// fileName reports whether a name without dots before its ending is hardly that of a host: it ends as files do that a
+// crawl reads or writes. Of their endings .md is a top-level domain, too.
+func fileName(name string) bool {
+	ending := path.Ext(name)
+	known := ending == ".xml" || ending == ".md" || sink.ByEnding(ending).Format != ""
+	return known && !strings.ContainsAny(name, ":/?") && !strings.Contains(strings.TrimSuffix(name, ending), ".")
+}
 
 // CheckSeeds returns a usage error for an argument that is no URL a crawl can begin with, and for one that would be taken
 // for the name of a host but is a file, or looks like one, or like a mistyped command.
@@ -323,7 +328,7 @@ func CheckSeeds(cmd *cobra.Command, args []string) error {
 				return cli.Usagef("%s is a file here, and no URL: %s", a, kind)
 			}
 		}
-		if slices.Contains(fileEndings, path.Ext(a)) && !strings.ContainsAny(a, ":/?") && !strings.Contains(strings.TrimSuffix(a, path.Ext(a)), ".") {
+		if fileName(a) {
 			return cli.Usagef("%s is no URL: an output goes to -o, and --input-file reads a file of seeds; a host of that name is https://%[1]s/", a)
 		}
 		if !strings.ContainsAny(a, ".:/") && a != "localhost" {
