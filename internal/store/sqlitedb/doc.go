@@ -1,7 +1,8 @@
 // Package sqlitedb opens SQLite files and runs prepared statements on them, for the packages that keep something on
 // disk.
 //
-// A [DB] is one connection, in WAL mode. It keeps the statements that have parameters prepared, by their texts:
+// A [DB] is one connection, in WAL mode unless its [Config] says otherwise. It keeps the statements that have
+// parameters prepared, by their texts:
 //
 //	db, err := sqlitedb.Open(path, sqlitedb.Config{})
 //	err = db.Run(`INSERT INTO t VALUES (?, ?)`, 7, "seven")
