@@ -165,7 +165,9 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 		cycle = Estimate{}
 	}
 	s.cost = float32(took.Seconds())
-	s.health.refuses = s.health.refuses || s.explicit()
+	if s.explicit() {
+		s.health.extra = otherwise
+	}
 	if s.unbounded() { // the first refusal, in a search
 		if s.peak = (peak{float32(s.refill.active(t, s.sentAt)), now}); took > longOutage || s.tries > 0 && lasting(took, rate) {
 			s.peak.rate = float32(cycle.Rate) // it was the beginning of a window, and no sustained rate

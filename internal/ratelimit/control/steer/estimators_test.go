@@ -203,7 +203,7 @@ func (p *panel) see(x *Sample) (blocked bool) {
 	}
 	if x.admitted() || bad {
 		if f := p.health.observe(x, bad); f == failing && p.health.resumed(0, false, 0) == failing {
-			p.health.begin(x.Rate, x.Slower*x.Rate)
+			p.health.begin(x.Tuning, x.Rate, x.Rate, 0)
 		}
 	}
 	p.window.observe(&p.history, x)
@@ -379,6 +379,6 @@ func healthSays(h *health) Estimate {
 	if h.likely() > 1-noisyShare {
 		return Estimate{}
 	}
-	bad := float64(h.bad) + float64(h.runB)
+	bad := float64(h.usual.bad + h.run.bad)
 	return Estimate{Confidence: bad / (bad + 10), Cause: control.CauseNoise}
 }

@@ -8,53 +8,54 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// health tells failures that depend on the rate from those that do not.
+// health tells failures that depend on the rate from those that do not, by comparing two samples of outcomes.
 //
-// Failures are an event when a cumulative sum (Page, "Continuous inspection schemes", 1954) passes a bound. The sum
-// grows with each failure and shrinks with each response, by how much likelier that outcome is of a host that refuses
-// than of one with its usual share of failures; the present run of outcomes teaches that share too. After an event an
-// experiment lowers the rate until failures no longer become fewer. A sequential test (Wald, 1945) says whether
-// requests fail as often there: if they do, they fail at any rate.
+// Failures are an event when a cumulative sum (Page, "Continuous inspection schemes", 1954) passes a bound: it grows
+// with each failure and shrinks with each response, by how much likelier that outcome is of a host that began to refuse
+// than of one with its usual share of failures. After an event an experiment lowers the rate. If as many requests fail
+// as in the event, they fail at any rate; if as few as usual, the rate was above a limit. The sum of the logarithms of
+// odds decides (Wald, "Sequential tests of statistical hypotheses", 1945).
 type health struct {
-	// sum is the evidence that the host refuses, as a logarithm of odds; at zero or below a new run begins.
-	sum        float32
-	runN, runB uint16  // outcomes of the present run, and the failures among them
-	good, bad  float32 // responses and failures of late that no limit explains; they give the usual share
-	tested     float32 // responses of experiments that found limits, since the last that found random failures
+	usual sample // outcomes of late that no limit explains
+	run   sample // outcomes since the evidence of a limit last vanished; in an experiment, those that led to it
+	// sum is evidence as a logarithm of odds: that the host refuses; in an experiment, that it fails at any rate. At
+	// zero or below a new run begins.
+	sum float32
+	// extra is the evidence that an event takes beyond Tuning.Event: 3 once a limit was learned from 429 or a
+	// Retry-After, since another failure is hardly that limiter's; less after each experiment that found a limit.
+	extra float32
 	// cleared is belief.answered plus one when failures were last taken for an outage that says nothing of the rate;
 	// zero if they never were.
 	cleared uint32
 	// consecutive is the number of failures in a row.
 	consecutive uint16
-	refuses     bool        // a limit was learned from 429 or a Retry-After: another failure is hardly that limiter's
 	borne       uint16      // failures taken for chance, of a host where they are frequent; see doubtful
 	test        *experiment // the experiment that goes on; nil if none does
 }
 
-// experiment tries slower rates, stage by stage. Its rates are in requests per second.
-type experiment struct {
-	// rate is tried in this stage.
-	rate float64
-	// failed is the rate of the stage before; in the first stage, that of the event.
-	failed float64
-	// share is the share of failures at that rate, which a limit would make.
-	share float64
-	// first is the rate of the event.
-	first float64
-	// sum is the evidence that requests fail in this stage too, as a logarithm of odds.
-	sum float64
-	// n and b are outcomes and failures of all stages.
-	n, b float32
-	// n0 and b0 are n and b when this stage began.
-	n0, b0 float32
-	// since is when this stage began: requests from before were sent at another rate. Zero takes all.
-	since clock.Instant
-	// stage is how often the experiment went on at a slower rate; an experiment on doubt begins with one.
-	stage uint8
+// sample counts outcomes, and the failures among them.
+type sample struct{ n, bad float32 }
 
-	// good and bad were those of health before an experiment on doubt, which restores them if failures are still
-	// random.
-	good, bad float32
+// add counts an outcome.
+func (a *sample) add(bad bool) {
+	if a.n++; bad {
+		a.bad++
+	}
+}
+
+// plus returns the sum of two samples.
+func (a sample) plus(b sample) sample { return sample{a.n + b.n, a.bad + b.bad} }
+
+// share returns the share of failures that is to be expected after these outcomes: 1 % after none.
+func (a sample) share() float64 { return float64((a.bad + priorBad) / (a.n + priorAll)) }
+
+// experiment tries a slower rate.
+type experiment struct {
+	sample               // outcomes at that rate
+	rate   float64       // the rate, in requests per second
+	failed float64       // the rate at which too many failed before
+	first  float64       // the rate of the event
+	since  clock.Instant // when the rate began: requests from before do not count. Zero takes all.
 }
 
 // finding is what health concludes from an outcome, or from the end of a pause.
@@ -73,17 +74,15 @@ const (
 
 // Bounds of the tests. The odds are in Tuning.
 const (
-	// leastShare and mostShare bound the share of failures that a limit is assumed to make.
-	leastShare = 0.06
-	mostShare  = 0.6
-	tells      = 300  // responses in experiments after which a host is known to fail only for its rate
-	priorBad   = 0.1  // failures that are assumed of a new host,
+	otherwise  = 3    // extra where the limiter is known to answer otherwise
+	perLimit   = 2    // what an experiment that found a limit takes off extra, down to leastExtra:
+	leastExtra = -5   // the host fails for its rate only, so that no experiment is needed
+	priorBad   = 0.1  // failures that are assumed before any outcome,
 	priorAll   = 10   // in so many outcomes
 	byChance   = .01  // probability below which failures are not taken for chance
 	noisyShare = .005 // usual share of failures from which a host fails at random
-	stages     = 4    // the last stage of an experiment
 	soonAgain  = 500  // responses within which a second outage is one too many
-	remembered = 2000 // outcomes in good and bad at most; beyond, both are halved, so that old ones are forgotten
+	remembered = 2000 // outcomes in usual at most; beyond, they are halved, so that old ones are forgotten
 	borneShare = .04  // usual share of failures from which it is worth testing whether they are still random
 	// This is tested after leastBorne failures that were taken for chance, again when they are 3, 7, 15 and 31 times as
 	// many, and then after every mostBorne*leastBorne more.
@@ -91,64 +90,49 @@ const (
 	mostBorne  = 32
 )
 
-// share returns the share of failures that no limit explains, if n more outcomes with b failures are counted with those
-// that are known.
-func (h *health) share(n, b float64) float64 {
-	return (float64(h.bad) + b + priorBad) / (float64(h.good+h.bad) + n + priorAll)
-}
-
-// usual returns the share of failures that no limit explains.
-func (h *health) usual() float64 { return h.share(0, 0) }
-
 // chance returns how likely k failures in a row are by chance alone. The failures of the present row do not count for
 // the usual share.
 func (h *health) chance(k int) float64 {
-	n, b := float64(h.runN), float64(h.runB)
-	if e := h.test; e != nil {
-		n, b = n+float64(e.n), b+float64(e.b)
+	s := h.usual.plus(h.run)
+	if h.test != nil {
+		s = s.plus(h.test.sample)
 	}
-	row := min(float64(h.consecutive), b)
-	return math.Pow(h.share(n-row, b-row), float64(k))
+	row := min(float32(h.consecutive), s.bad)
+	return math.Pow(sample{s.n - row, s.bad - row}.share(), float64(k))
 }
 
 // noisy reports whether the host is known to fail at random.
-func (h *health) noisy() bool { return h.bad >= 1 && h.usual() > noisyShare }
+func (h *health) noisy() bool { return h.usual.bad >= 1 && h.usual.share() > noisyShare }
 
 // likely returns the share of requests that are to be expected to succeed now.
-func (h *health) likely() float64 { return 1 - h.share(float64(h.runN), float64(h.runB)) }
-
-// telling reports whether experiments showed that the host fails only for its rate.
-func (h *health) telling() bool { return h.tested > tells }
+func (h *health) likely() float64 { return 1 - h.usual.plus(h.run).share() }
 
 // observe takes in a response, or a failure (bad) that may be a limiter's or not. It returns what an experiment finds,
 // or failing if the sum passed its bound, or doubtful.
 func (h *health) observe(x *Sample, bad bool) finding {
-	if !bad {
-		if h.consecutive = 0; h.test != nil {
-			return h.try(x, false)
-		}
-		h.count(false)
-		return unclear
+	if h.consecutive = min(h.consecutive, math.MaxUint16-1) + 1; !bad {
+		h.consecutive = 0
 	}
-	h.consecutive = min(h.consecutive, math.MaxUint16-1) + 1
 	if h.test != nil {
-		f := h.try(x, true)
-		if f == unclear && h.chance(int(h.consecutive)) < byChance*byChance {
+		f := h.try(x, bad)
+		if f == unclear && bad && h.chance(int(h.consecutive)) < byChance*byChance {
 			return failing
 		}
 		return f
 	}
-	h.count(true)
-	enough := x.Event
-	if h.noisy() || h.refuses {
+	if h.count(bad); !bad {
+		return unclear
+	}
+	enough := x.Event + float64(h.extra)
+	if h.noisy() {
 		enough = x.NoisyEvent
-	} else if x.Mode == Probe || h.telling() {
+	} else if x.Mode == Probe && h.extra <= 0 {
 		enough = x.ProbeEvent
 	}
 	switch {
 	case float64(h.sum) >= enough:
 		return failing
-	case h.noisy() && h.usual() > borneShare && x.Mode != Wait && x.Mode != Recover:
+	case h.noisy() && h.usual.share() > borneShare && x.Mode != Wait && x.Mode != Recover:
 		h.borne++
 		if n := h.borne/leastBorne + 1; h.borne%leastBorne == 0 && (bits.OnesCount16(n) == 1 || n%mostBorne == 0) {
 			return doubtful
@@ -157,32 +141,23 @@ func (h *health) observe(x *Sample, bad bool) finding {
 	return unclear
 }
 
-// doubt begins an experiment on whether failures that were found to be random still are.
-func (h *health) doubt(x *Sample) {
-	h.test = &experiment{
-		first: x.Rate, failed: x.Rate, share: h.usual(), rate: x.Slower * x.Rate, since: x.At.Add(x.Settle),
-		sum: x.Limit, stage: 1, good: h.good, bad: h.bad,
+// evidence adds to the sum how much likelier an outcome is at the first share of failures than at the second.
+func (h *health) evidence(bad bool, refusing, usual float64) {
+	if !bad {
+		refusing, usual = 1-refusing, 1-usual
 	}
-	h.good, h.bad = 0, 0
-	h.reset()
+	h.sum += float32(math.Log(refusing / usual))
 }
 
-// count adds an outcome to the sum. A host that refuses is assumed to fail at the share of the present run, but well
-// above the usual one.
+// count adds an outcome to the run. A host that began to refuse is assumed to fail at the share of the run.
 func (h *health) count(bad bool) {
 	if h.sum <= 0 {
-		h.keep(float32(h.runN-h.runB), float32(h.runB))
+		h.keep(h.run)
 		h.reset()
 	}
-	u, p := h.usual(), h.share(float64(h.runN), float64(h.runB))
-	refusing := min(max(float64(h.runB+1)/float64(h.runN+2), .03+1.3*u), .95)
-	h.runN = min(h.runN, math.MaxUint16-3) + 1
-	if bad {
-		h.runB++
-		h.sum += float32(math.Log(refusing / p))
-	} else {
-		h.sum += float32(math.Log((1 - refusing) / (1 - p)))
-	}
+	refusing := float64(h.run.bad+1) / float64(h.run.n+2)
+	h.evidence(bad, refusing, h.usual.plus(h.run).share())
+	h.run.add(bad)
 }
 
 // resumed judges the end of a pause that failures led to, after tries failed trials. down reports failures that no
@@ -205,80 +180,72 @@ func (h *health) resumed(tries int, down bool, answered uint32) finding {
 		h.cleared = answered + 1 // no limiter does so, unless it does so again soon
 		h.reset()
 		return passing
-	case h.telling():
+	case h.extra == leastExtra:
 		h.reset()
 		return limited
 	}
 	return failing
 }
 
-// begin starts an experiment at rate, after requests failed at the rate failed.
-func (h *health) begin(failed, rate float64) {
-	share := min(max(float64(h.runB)/float64(h.runN+1), leastShare), mostShare)
-	h.test = &experiment{first: failed, failed: failed, share: share, rate: rate}
+// begin starts an experiment after requests failed at that rate as in the present run: at Slower times the rate, at
+// most most.
+func (h *health) begin(t *Tuning, failed, most float64, since clock.Instant) {
+	h.sum = 0
+	h.test = &experiment{rate: min(most, t.Slower*failed), failed: failed, first: failed, since: since}
 }
 
-// try counts an outcome of the experiment. When the evidence is enough it ends the stage: limited if hardly any request
-// fails here, hopeless if more than half do, slower for another stage, or random.
+// doubt begins an experiment on whether failures that were found to be random still are.
+func (h *health) doubt(x *Sample) {
+	h.run, h.usual = h.usual, sample{}
+	h.begin(x.Tuning, x.Rate, x.Rate, x.At.Add(x.Settle))
+}
+
+// try counts an outcome of the experiment. When the evidence is enough it ends: limited if hardly any request fails
+// at its rate, hopeless if more than half do, slower if fewer fail than before, or random.
 func (h *health) try(x *Sample, bad bool) finding {
-	e, u := h.test, h.usual()
+	e := h.test
 	if x.SentAt < e.since {
 		return unclear // sent at the rate before
 	}
-	share := max(e.share, 2*u)
-	e.n++
-	if bad {
-		e.b++
-		e.sum += math.Log(share / u)
-	} else {
-		e.sum += math.Log((1 - share) / (1 - u))
-	}
-	n, b := e.n-e.n0, e.b-e.b0
-	switch {
-	case e.sum > -x.Limit*max(1, min(e.first/8, 8)) && (e.sum < x.Noise || n < 8 || b < 3):
-		return unclear
-	case e.sum < x.Noise && (b == 0 || !h.noisy() && float64(b/n) < share/3):
-		h.end(0, e.n-e.b)
-		h.tested += e.n
+	h.evidence(bad, h.run.share(), h.usual.share())
+	e.add(bad)
+	switch share := e.bad / e.n; {
+	case float64(h.sum) <= -x.Limit*min(max(1, e.first/8), 3): // at a fast host more evidence comes as soon
+		h.extra = max(h.extra-perLimit, leastExtra)
+		h.end(e.sample)
 		return limited
-	case e.sum >= x.Noise && b > .5*n: // a host that fails so often at any rate is down, or the limit is lower still
+	case float64(h.sum) < x.Noise || e.n < 8 || e.bad < 3:
+		return unclear
+	case share > .5: // a host that fails so often at any rate is down, or the limit is lower still
 		h.test = nil
 		return hopeless
-	case e.sum >= x.Noise && (e.stage == 0 || float64(b/n) < .7*e.share && e.stage < stages):
-		h.deepen(x.At.Add(x.Settle), float64(b/n))
+	case share < .85*h.run.bad/h.run.n: // at first, and while fewer fail than before: the limit may be lower still
+		h.run, e.failed = e.sample, e.rate
+		e.sample, e.since, h.sum = sample{}, x.At.Add(x.Settle), 0
+		e.rate *= x.Slower * (1 - h.run.share())
 		return slower
 	}
-	h.end(float32(h.runB)+e.bad+e.b, float32(h.runN-h.runB)+e.good+e.n-e.b)
-	h.tested = 0
+	h.end(h.run.plus(e.sample))
+	h.extra = max(h.extra, 0)
 	return random
 }
 
-// deepen begins another stage, at a rate below what was admitted in this one. If there is a limit it admits as much at
-// that rate as here, so nothing would fail at it.
-func (h *health) deepen(since clock.Instant, share float64) {
-	e := h.test
-	e.stage, e.sum, e.failed, e.n0, e.b0, e.since = e.stage+1, 0, e.rate, e.n, e.b, since
-	e.share = min(max(share, leastShare), mostShare)
-	e.rate *= min(.5, .6*(1-share))
-}
-
-// end ends the experiment and keeps its outcomes that no limit explains: bad failures and good responses.
-func (h *health) end(bad, good float32) {
+// end ends the experiment and keeps the outcomes that no limit explains.
+func (h *health) end(unexplained sample) {
 	h.test = nil
-	h.keep(good, bad)
+	h.keep(unexplained)
 	h.reset()
 }
 
 // keep counts outcomes that no limit explains.
-func (h *health) keep(good, bad float32) {
-	h.good, h.bad = h.good+good, h.bad+bad
-	if n := h.good + h.bad; n > remembered {
-		h.good, h.bad = h.good/2, h.bad/2
+func (h *health) keep(s sample) {
+	if h.usual = h.usual.plus(s); h.usual.n > remembered {
+		h.usual.n, h.usual.bad = h.usual.n/2, h.usual.bad/2
 	}
 }
 
 // reset begins a new run.
-func (h *health) reset() { h.sum, h.runN, h.runB = 0, 0, 0 }
+func (h *health) reset() { h.sum, h.run = 0, sample{} }
 
 // outages tells an unexpected pause, which says nothing of the rate, from a limiter's pause, which comes again.
 type outages struct {

@@ -56,7 +56,7 @@ func (s *Steer) meetPause() {
 		s.pause = &pause{sentAt: never, endAt: never, loose: 1}
 		s.win.now.since = s.refill.since
 		s.block.since = never
-		s.health.keep(min(float32(s.answered), 1000), 0)
+		s.health.keep(sample{n: min(float32(s.answered), 1000)})
 	}
 }
 
@@ -163,7 +163,7 @@ func (s *Steer) heed(x *Sample, bad bool) {
 		s.learn(now, e.rate, 0)
 		s.decide(now)
 	case limited: // the limit is above the rate that was tried, and below the one that failed before
-		if e.stage > 0 {
+		if e.failed < e.first {
 			s.lo, s.run, s.hi = e.rate, 0, min(s.hi, e.failed)
 		}
 		s.decide(now)
@@ -293,7 +293,7 @@ func (s *Steer) endRefusal(now clock.Instant, took time.Duration) control.Cause 
 // experiment goes on.
 func (s *Steer) judge(now clock.Instant, took time.Duration) control.Cause {
 	before, rate := s.interval, s.rate
-	if !s.health.refuses {
+	if s.health.extra < otherwise {
 		before.hi = unlimited // if requests fail at any rate, hi was no limit either
 	}
 	found := s.health.resumed(int(s.tries), s.down(), s.answered)
@@ -308,7 +308,7 @@ func (s *Steer) judge(now clock.Instant, took time.Duration) control.Cause {
 	}
 	s.learn(now, rate, took)
 	if found == failing {
-		s.health.begin(rate, max(min(s.cruise(), s.tune.Slower*rate), rate/2))
+		s.health.begin(s.tune, rate, s.cruise(), 0)
 		s.before = before
 	}
 	s.on(now, Settled)
