@@ -88,63 +88,35 @@ func (b *budget) add(n, most float64) { b.left = min(b.left+float32(n), float32(
 // pay takes n refusals off. The budget never gets negative, so there is no debt.
 func (b *budget) pay(n float64) { b.left = max(b.left-float32(n), 0) }
 
-// peak is the highest rate that went well, and when. It is forgotten by half in WellHalf seconds. While lo is far below
-// it, hi drifts faster.
-type peak struct {
-	rate float32       // requests per second that were admitted; zero for none
-	at   clock.Instant // when it was measured
-}
-
-// now returns the rate that is not yet forgotten; half is the seconds in which half of it is.
-func (p *peak) now(now clock.Instant, half float64) float64 {
-	return float64(p.rate) * math.Exp2(-now.Sub(p.at).Seconds()/half)
-}
-
-// peakSpan is over how long a rate is measured if no refusal has begun a cycle yet.
-const peakSpan = 30 * time.Second
-
-// note takes in the rate that was admitted of late, and keeps it if it is no lower than what is left of the peak. It is
-// the mean of the present cycle if that has Cycle responses or more; if no refusal has begun a cycle, the mean of the
-// last peakSpan. Early in a cycle nothing is noted, since a burst may be in it.
-func (p *peak) note(t *Tuning, now clock.Instant, r *refill, h *history) {
-	rate := h.between(now.Add(-peakSpan), now) / peakSpan.Seconds()
-	switch {
-	case r.cycled && float64(r.n) >= t.Cycle:
-		rate = r.mean(now).Rate
-	case r.cycled, now.Sub(r.since) < peakSpan:
-		return
-	}
-	if rate >= p.now(now, t.WellHalf) {
-		*p = peak{float32(rate), now}
-	}
-}
-
 // drift raises hi with time, since limits change: by Drift in a minute, in 60 pauses or in 800 requests, whichever is
-// longest, and slower after each refusal that told nothing new. While the rate is far below the peak it rises much
-// faster, up to 1.2 times the peak. It counts the requests of the time for lo's proof, and notes the peak. Nothing
-// drifts while the rate is not used.
+// longest, and slower after each refusal that told nothing new. While lo is far below a rate that went well it rises
+// much faster, up to 1.2 times that. It counts the requests of the time for lo's proof, and notes what goes well.
+// Nothing drifts while the rate is not used.
 func (s *Steer) drift(now clock.Instant) {
 	dt := now.Sub(s.stepAt).Seconds()
 	dn := s.rate * dt // requests in that time
 	s.stepAt = now
+	t := s.tune
 	if s.unbounded() || !s.busy(now) {
 		return
 	}
-	t := s.tune
-	if s.recovering(now) {
+	s.well *= math.Exp2(-dt / t.WellHalf)
+	if s.recovering() {
 		share := dt / max(10, 2*float64(s.cost))
-		s.hi = min(s.hi*math.Exp(.5*share), max(s.hi, 1.2*s.peak.now(now, t.WellHalf)))
+		s.hi = min(s.hi*math.Exp(.5*share), max(s.hi, 1.2*s.well))
 	} else {
 		share := min(dt/max(t.DriftTime, t.DriftCosts*float64(s.cost)), dn/t.DriftAnswers)
 		s.hi = min(s.hi*math.Exp(t.Drift*float64(s.loose)*share), 1e9)
 	}
 	s.run += float32(dn)
-	s.peak.note(t, now, &s.refill, &s.history)
+	if cycle := s.refill.mean(&s.history, now); cycle.Answers >= t.Cycle { // early in a cycle a burst may be in it
+		s.well = max(s.well, cycle.Rate)
+	}
 }
 
-// recovering reports whether lo is below 70 % of the peak: a faster rate went well not long ago.
-func (s *Steer) recovering(now clock.Instant) bool {
-	return s.pause != nil && s.lo < .7*s.peak.now(now, s.tune.WellHalf)
+// recovering reports whether lo is below 70 % of a rate that went well not long ago.
+func (s *Steer) recovering() bool {
+	return s.pause != nil && s.lo < .7*s.well
 }
 
 // overruled divides the evidence for lo when a refusal with little evidence contradicts it: after three such refusals of
@@ -157,9 +129,9 @@ const overruled = 8
 // with less than half of lo's evidence that contradicts lo only takes evidence from it.
 func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 	t := s.tune
-	cycle := s.refill.estimate(t, s.sentAt)
+	cycle := s.refill.estimate(t, &s.history, s.endAt, s.sentAt)
 	if lasting(took, rate) && !s.win.habit {
-		cycle = s.refill.mean(now)
+		cycle = s.refill.mean(&s.history, now)
 	}
 	if !t.has(Refill) {
 		cycle = Estimate{}
@@ -169,8 +141,8 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 		s.health.extra = otherwise
 	}
 	if s.unbounded() { // the first refusal, in a search
-		if s.peak = (peak{float32(s.refill.active(t, s.sentAt)), now}); took > longOutage || s.tries > 0 && lasting(took, rate) {
-			s.peak.rate = float32(cycle.Rate) // it was the beginning of a window, and no sustained rate
+		if s.well = active(t, &s.history, s.began(), s.sentAt); took > longOutage || s.tries > 0 && lasting(took, rate) {
+			s.well = cycle.Rate // it was the beginning of a window, and no sustained rate
 		}
 		s.interval = interval{min(cycle.Rate, rate/1.1), rate, max(0, float32(cycle.Answers-t.Burst))}
 		if cycle.Answers < 5 {
@@ -196,13 +168,13 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 func (s *Steer) settle(refused float64) bool {
 	w := &s.win
 	e := w.estimate()
-	if w.spells[0].from < s.sentAt.Add(-time.Second) || e.Confidence < .9 || e.Most > 1.2*e.Rate {
+	if w.from != s.sentAt || !s.counted(&w.spell) || e.Confidence < .9 || e.Most > 1.2*e.Rate {
 		return false
 	}
 	if s.above(refused) && e.Most < .9*s.lo { // more than the window allows went well for long enough
 		return false
 	}
-	s.interval = interval{lo: e.Rate, hi: max(s.hi, e.Most*(1+s.tune.Near/2)), run: float32(w.rest.n)}
-	s.peak.rate = 0 // what went well was the beginning of a window
+	s.interval = interval{lo: e.Rate, hi: max(s.hi, e.Most*(1+s.tune.Near/2)), run: float32(w.quota.low * w.quota.length)}
+	s.well = 0 // what went well was the beginning of a window
 	return true
 }

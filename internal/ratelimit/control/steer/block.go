@@ -3,39 +3,27 @@ package steer
 import (
 	"time"
 
-	"github.com/treadlight/crawl/internal/clock"
 	"github.com/treadlight/crawl/internal/ratelimit/control"
 )
 
 // block finds hosts that lock a client out for a while if it is too fast, by a run of 403.
 type block struct {
-	since clock.Instant // when the first 403 of the latest run was sent
-	gap   time.Duration // silence before the trial that ended the last block; zero if the host never blocked
-	run   uint8         // number of 403 in a row
-	soft  bool          // some URL was answered 403 and later was not: here a 403 may mean "later"
+	gap  time.Duration // silence before the trial that ended the last block; zero if the host never blocked
+	run  uint8         // number of 403 in a row
+	soft bool          // some URL was answered 403 and later was not: here a 403 may mean "later"
 }
 
 // blockRun is how many 403 in a row are a block. Pages that only some users may see are met singly.
 const blockRun = 5
 
-// observe counts 403s in a row, and reports whether there are enough to be a block. An admitted request ends the run
-// only if it was sent after the run began.
+// observe counts 403s in a row, and reports whether there are enough to be a block. An admitted request ends the run.
 func (b *block) observe(x *Sample) bool {
 	if !x.Forbidden {
-		if b.run > 0 && x.SentAt > b.since {
-			b.run = 0
-		}
-		b.soft = b.soft || x.Lifted
+		b.run, b.soft = 0, b.soft || x.Lifted
 		return false
 	}
-	if b.run++; b.run == 1 {
-		b.since = x.SentAt
-	}
-	if b.run < blockRun {
-		return false
-	}
-	b.run = 0
-	return true
+	b.run = (b.run + 1) % blockRun
+	return b.run == 0
 }
 
 // estimate returns a rate just under the rate that was blocked, in requests per second: 95 % of it, or what the tally

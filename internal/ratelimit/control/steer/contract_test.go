@@ -313,7 +313,7 @@ func TestProvenRateOutlastsBoldStep(t *testing.T) {
 		for r.mode == Wait {
 			r.ask(200)
 		}
-		require.Equal(t, tc.kept, r.outages.at == 0, "%v/s: not taken for an outage", tc.rate)
+		require.Equal(t, tc.kept, r.last > 0, "%v/s: not taken for an outage", tc.rate)
 		require.InDelta(t, 20, r.lo, 1e-9, "%v/s", tc.rate)
 		require.Equal(t, tc.kept, r.hi < 31, "%v/s: %v", tc.rate, r.hi)
 	}

@@ -22,7 +22,7 @@
 //
 //	refill.go       a bucket admits, between two refusals, what it sustains: the mean of that cycle
 //	window.go       a host that refuses for longer than a bucket needs for a token counts over a window:
-//	                what two such refusals have in common is the window's length and count
+//	                each such pause, a spell, bounds its rate, and the bounds of two are intersected
 //	hint.go         a quota in the headers is spread over the time until it is whole again
 //	block.go        a run of 403 is a block: the rate stays under what was blocked
 //	connections.go  a host may bound the requests in flight
@@ -46,7 +46,7 @@
 //	belief.go    the interval, the rule, drift and budget
 //	pause.go     refusals, trials, the end of a pause
 //	mode.go      the state machine: one table, from mode and event to mode
-//	history.go   how much was admitted when, over 25 minutes, in 96 bytes or 192
+//	history.go   how much was admitted when, as a curve of sixteen points
 //	tally.go     how much the host admitted in a second of its own clock
 //	usage.go     whether requests use the rate, and how late grants are made up for
 //	tuning.go    the constants, and which estimators take part

@@ -178,8 +178,9 @@ type panel struct {
 	queueing    queueing
 	connections connections
 	hint        hint
-	blockedAt   float64  // the rate that was blocked last
-	cycle       Estimate // of refill, at the last refusal
+	blockedAt   float64       // the rate that was blocked last
+	cycle       Estimate      // of refill, at the last refusal
+	busy        clock.Instant // end of the last pause
 }
 
 // see shows a sample to all, and reports whether the host blocks.
@@ -188,7 +189,6 @@ func (p *panel) see(x *Sample) (blocked bool) {
 	switch {
 	case x.admitted():
 		p.history.add(x.SentAt)
-		p.refill.observe(x)
 		p.connections.passed(x)
 		p.queueing.time(x.Latency)
 		p.queueing.observe(x)
@@ -206,7 +206,6 @@ func (p *panel) see(x *Sample) (blocked bool) {
 			p.health.begin(x.Tuning, x.Rate, x.Rate, 0)
 		}
 	}
-	p.window.observe(&p.history, x)
 	p.hint.observe(x)
 	return blocked
 }
@@ -232,8 +231,9 @@ type sender struct {
 	n       int           // admitted since
 	cycles  int
 	wait    time.Duration
-	trial   bool // one is out
-	begun   bool // something was refused
+	spell   spell // the present pause
+	trial   bool  // one is out
+	begun   bool  // something was refused
 	blocked bool
 }
 
@@ -258,17 +258,23 @@ func (s *sender) answer(x Sample) {
 	case x.refused() && (s.wait == 0 || s.trial):
 		if s.wait == 0 {
 			s.refused = x.SentAt
+			s.spell = spell{from: x.SentAt, rate: x.Rate}
 		}
+		s.spell.last, s.spell.order = x.SentAt.Add(max(x.RetryAfter-time.Second, 0)), x.RetryAfter
 		s.begun, s.trial = true, false
 		s.wait = max(100*time.Millisecond, s.now.Sub(s.refused)/4, x.RetryAfter)
 	case x.admitted() && s.wait > 0 && s.trial:
 		s.cycles++
+		if s.spell.to = x.SentAt; lasting(s.spell.took(), s.spell.rate) && !s.blocked {
+			s.window.weigh(&DefaultTuning, &s.history, s.busy, s.spell, true)
+		}
 		if s.blocked {
 			s.block.gap = s.wait
 			s.blocked = false
 		}
-		s.panel.cycle = s.refill.estimate(&DefaultTuning, s.refused)
-		s.refill.begin(&DefaultTuning, s.refused, s.now.Sub(s.refused))
+		s.panel.cycle = s.refill.estimate(&DefaultTuning, &s.history, s.busy, s.refused)
+		s.refill.begin(&DefaultTuning, &s.history, s.refused)
+		s.busy = s.now
 		s.rate = max(.5, (1.2+.1*float64(s.cycles%3))*float64(s.n)/s.now.Sub(s.cycle).Seconds())
 		s.cycle, s.n, s.wait, s.trial = s.now, 0, 0, false
 	case x.admitted():
@@ -278,7 +284,7 @@ func (s *sender) answer(x Sample) {
 
 // run sends requests to a model for some time, at most so many per second.
 func (s *sender) run(m model, d time.Duration, most float64) {
-	s.panel = &panel{hint: hint{askedAt: never}, block: block{since: never}}
+	s.panel = &panel{hint: hint{askedAt: never}}
 	s.rate = 1
 	for next := clock.Instant(0); s.now < clock.Instant(d); {
 		for len(s.flying) > 0 && s.flying[0].At <= next {

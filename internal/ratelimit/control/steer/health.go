@@ -3,7 +3,6 @@ package steer
 import (
 	"math"
 	"math/bits"
-	"time"
 
 	"github.com/treadlight/crawl/internal/clock"
 )
@@ -246,20 +245,3 @@ func (h *health) keep(s sample) {
 
 // reset begins a new run.
 func (h *health) reset() { h.sum, h.run = 0, sample{} }
-
-// outages tells an unexpected pause, which says nothing of the rate, from a limiter's pause, which comes again.
-type outages struct {
-	at   clock.Instant // end of the latest pause that was looked at; zero for none
-	n    float64       // requests admitted before it, in its cycle
-	took time.Duration // its length
-}
-
-// again reports whether a pause resembles the one before, and keeps it for the next. n is the number of requests that
-// were admitted before it. It resembles it if it ended within ten minutes of it, and either began soon after its end or
-// came after as many requests, to a quarter.
-func (u *outages) again(began, now clock.Instant, n float64) bool {
-	was := *u
-	*u = outages{now, n, now.Sub(began)}
-	return was.at != 0 && now.Sub(was.at) < max(10*time.Minute, 10*was.took) &&
-		(began.Sub(was.at) < max(30*time.Second, was.took*6/5) || math.Abs(n/was.n-1) < .25)
-}

@@ -7,101 +7,80 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
-// history counts the requests that a host admitted over the last 25 minutes, by the time when they were sent. How many
-// were admitted in a window of any length can be read from it.
-//
-// It keeps four rings of equal length, whose slots are 1, 4, 16 and 64 seconds wide. So a window is measured to a few
-// hundredths of its length in 96 bytes, where one ring of seconds would take 1,536. When a slot's byte overflows, which
-// takes more than four requests a second, the host gets a second byte for each slot. After a pause of ten minutes the
-// rings still hold the ten minutes before, without which a quota of ten minutes could not be found. A slot that a span
-// covers in part counts in proportion, except the last.
-type history struct {
-	newest int32  // latest second that was counted, since the clock's zero
-	slots  rings  // low bytes of the counts
-	high   *rings // high bytes of the counts; nil while all are zero
+// history tells how many requests a host admitted in any span of the past, by the time when they were sent. It keeps
+// the curve of the count over time as a few points between which it is straight, the oldest first. When a point is
+// added, the one that is needed least is dropped: the point whose count the straight line between its neighbours misses
+// by the fewest requests per second of its age. So a constant rate takes two points, while the ends of a pause stay,
+// and a long span is measured as exactly as a short one.
+type history [points]point
+
+// point is a point of the curve. The zero point is right too: nothing was sent before the clock's zero.
+type point struct {
+	at tick   // when an admitted request was sent
+	n  uint32 // requests that were sent up to then, it included
 }
 
-// rings are the slots of the four rings; second n is in slot n/width modulo slotsPerRing of each.
-type rings [4][slotsPerRing]uint8
+// tick is an instant in sixteenths of a second since the clock's zero; it lasts for eight years.
+type tick uint32
 
-const (
-	slotsPerRing = 24
-	coarser      = 2 // the slots of a ring are 1<<coarser times as wide as those of the ring before
-)
+// points is how many points are kept.
+const points = 16
 
-// width returns the width of a ring's slots in seconds.
-func width(ring int) int64 { return 1 << (coarser * ring) }
+// ticksPerSecond is the resolution of the points.
+const ticksPerSecond = 16
 
-// add counts an admitted request that was sent at the instant.
-func (h *history) add(at clock.Instant) {
-	sec := secondOf(at)
-	h.advance(sec)
-	for r := range h.slots {
-		n := sec / width(r)
-		if int64(h.newest)/width(r)-n >= slotsPerRing {
-			continue // the response came so late that its second has left this ring
-		}
-		h.count(r, n%slotsPerRing)
+// tickOf returns the tick in which an instant is; zero for an earlier one than the clock's zero.
+func tickOf(i clock.Instant) tick {
+	return tick(min(max(i, 0)/clock.Instant(time.Second/ticksPerSecond), math.MaxUint32))
+}
+
+// add counts an admitted request that was sent at the instant. There is at most one point in a second.
+func (h *history) add(sent clock.Instant) {
+	at, last := tickOf(sent), points-1
+	for i := last; i >= 0 && h[i].at >= at; i-- {
+		h[i].n++ // its response came after those of later requests
 	}
-}
-
-// count adds one to a slot, unless both its bytes are full.
-func (h *history) count(ring int, n int64) {
-	if slot := &h.slots[ring][n]; *slot < math.MaxUint8 {
-		*slot++
+	if at <= h[last].at {
 		return
 	}
-	if h.high == nil {
-		h.high = new(rings)
-	}
-	if high := &h.high[ring][n]; *high < math.MaxUint8 {
-		*high++
-		h.slots[ring][n] = 0
-	}
-}
-
-// counted returns the count in a slot.
-func (h *history) counted(ring int, n int64) float64 {
-	if h.high == nil {
-		return float64(h.slots[ring][n])
-	}
-	return float64(int(h.high[ring][n])<<8 + int(h.slots[ring][n]))
-}
-
-// advance empties the slots between the latest second and sec, which becomes the latest.
-func (h *history) advance(sec int64) {
-	if sec <= int64(h.newest) {
+	p := point{at, h[last].n + 1}
+	if at-h[last-1].at < ticksPerSecond {
+		h[last] = p
 		return
 	}
-	for r := range h.slots {
-		from, to := int64(h.newest)/width(r), sec/width(r)
-		for n := max(from+1, to-slotsPerRing+1); n <= to; n++ {
-			h.slots[r][n%slotsPerRing] = 0
-			if h.high != nil {
-				h.high[r][n%slotsPerRing] = 0
-			}
+	drop, least := 0, math.Inf(1)
+	for i := 1; i < last; i++ {
+		missed := math.Abs(float64(h[i].n)-line(h[i-1], h[i+1], h[i].at)) / float64(at-h[i].at)
+		if missed < least {
+			drop, least = i, missed
 		}
 	}
-	h.newest = int32(min(sec, math.MaxInt32))
+	copy(h[drop:], h[drop+1:])
+	h[last] = p
 }
 
-// between returns how many admitted requests were sent from the first instant up to the second. Requests from before
-// the rings' reach are not counted.
+// line returns the count at a time on the straight line through two points.
+func line(a, b point, at tick) float64 {
+	if b.at <= a.at {
+		return float64(b.n)
+	}
+	return float64(a.n) + float64(b.n-a.n)*float64(at-a.at)/float64(b.at-a.at)
+}
+
+// until returns how many requests were sent up to a tick, included.
+func (h *history) until(at tick) float64 {
+	for i := points - 1; i > 0; i-- {
+		switch a, b := h[i-1], h[i]; {
+		case at >= b.at:
+			return float64(b.n)
+		case at >= a.at: // requests are counted whole: one that ended a pause was sent at its end
+			return math.Floor(line(a, b, at))
+		}
+	}
+	return float64(h[0].n)
+}
+
+// between returns how many admitted requests were sent after the first instant, up to the second.
 func (h *history) between(from, to clock.Instant) float64 {
-	if from = max(from, 0); to <= from {
-		return 0
-	}
-	ring := 0
-	for ring < len(h.slots)-1 && int64(from)/int64(time.Second)/width(ring) <= int64(h.newest)/width(ring)-slotsPerRing {
-		ring++
-	}
-	w := clock.Instant(width(ring) * int64(time.Second))
-	oldest := clock.Instant(max(int64(h.newest)/width(ring)-slotsPerRing+1, 0)) * w
-	sum := 0.0
-	for at := max(from/w*w, oldest); at < to && int64(at/w) <= int64(h.newest)/width(ring); at += w {
-		// The last slot counts whole: spans end where sending stopped for a while.
-		part := at + w - max(from, at)
-		sum += h.counted(ring, int64(at/w)%slotsPerRing) * min(1, float64(part)/float64(w))
-	}
-	return sum
+	return max(h.until(tickOf(to))-h.until(tickOf(from)), 0)
 }

@@ -13,59 +13,28 @@ import (
 
 func at(sec int64) clock.Instant { return clock.Instant(sec) * clock.Instant(time.Second) }
 
-// naive counts per second and forgets nothing.
-type naive map[int64]int
-
-// in returns what was counted from the first second up to the second, exclusive.
-func (n naive) in(from, to int64) float64 {
-	sum := 0
-	for sec, count := range n {
-		if sec >= from && sec < to {
-			sum += count
-		}
-	}
-	return float64(sum)
-}
-
-func floorTo(sec, w int64) int64 { return sec / w * w }
-
-func ceilTo(sec, w int64) int64 { return (sec + w - 1) / w * w }
-
-// Whatever is counted, in whatever order and with whatever gaps: a span is measured exactly but for the slots at its
-// ends. These are a second wide near the present, and never wider than a thirtieth of what the rings reach.
+// Whatever is counted, in whatever order and with whatever gaps: the sum of all is exact, a span holds what its parts
+// hold, and no count is negative or broken.
 func historyLaw(t *rapid.T) {
 	var h history
-	all, newest := naive{}, int64(0)
+	all, newest := 0, int64(1)
 	for range rapid.IntRange(0, 60).Draw(t, "runs") {
 		newest += rapid.SampledFrom([]int64{0, 1, 1, 2, 7, 40, 500, 3000}).Draw(t, "gap")
-		sec := max(0, newest-rapid.SampledFrom([]int64{0, 0, 0, 1, 5, 30, 100, 700}).Draw(t, "late"))
+		sec := max(1, newest-rapid.SampledFrom([]int64{0, 0, 0, 1, 5, 30, 100, 700}).Draw(t, "late"))
 		for range rapid.IntRange(1, 5).Draw(t, "requests") {
 			h.add(at(sec).Add(time.Duration(rapid.Int64Range(0, 999).Draw(t, "ms")) * time.Millisecond))
-			all[sec]++
+			all++
 		}
-		newest = max(newest, sec)
 	}
-	newest = int64(h.newest)
-	for ring := range h.slots {
-		w := width(ring)
-		reach := w * (slotsPerRing - 1) // what is surely still there
-		back := rapid.Int64Range(0, min(reach, newest)).Draw(t, "back")
-		from := newest - back
-		if from/w <= newest/w-slotsPerRing {
-			continue
-		}
-		to := from + rapid.Int64Range(0, back+1).Draw(t, "span")
-		got := h.between(at(from), at(to))
-		least, most := all.in(ceilTo(from, w), floorTo(to, w)), all.in(floorTo(from, w), ceilTo(to, w))
-		if to <= from {
-			least, most = 0, 0
-		}
-		if got < least || got > most {
-			t.Fatalf("between %d and %d of %d = %v, want %v to %v", from, to, newest, got, least, most)
-		}
-		if w == 1 && got != all.in(from, to) {
-			t.Fatalf("between %d and %d of %d = %v, want exactly %v", from, to, newest, got, all.in(from, to))
-		}
+	if got := h.between(0, at(newest+1)); got != float64(all) {
+		t.Fatalf("%v in all, want %d", got, all)
+	}
+	from := rapid.Int64Range(0, newest).Draw(t, "from")
+	middle := rapid.Int64Range(from, newest+1).Draw(t, "middle")
+	to := rapid.Int64Range(middle, newest+1).Draw(t, "to")
+	a, b, sum := h.between(at(from), at(middle)), h.between(at(middle), at(to)), h.between(at(from), at(to))
+	if a < 0 || b < 0 || a+b != sum || sum != math.Floor(sum) {
+		t.Fatalf("from %d %v to %d %v to %d, in all %v", from, a, middle, b, to, sum)
 	}
 }
 
@@ -73,79 +42,51 @@ func TestHistoryLaw(t *testing.T) { rapid.Check(t, historyLaw) }
 
 func FuzzHistoryLaw(f *testing.F) { f.Fuzz(rapid.MakeFuzz(historyLaw)) }
 
-// The slot in which a span begins counts in proportion; the one in which it ends counts whole.
-func TestPartsOfASlot(t *testing.T) {
-	var h history
-	for range 8 {
-		h.add(at(10))
-		h.add(at(11))
-	}
-	half := clock.Instant(time.Second / 2)
-	require.InDelta(t, 4+8, h.between(at(10)+half, at(12)), 1e-9)
-	require.InDelta(t, 8+8, h.between(at(10), at(11)+half), 1e-9)
-	require.InDelta(t, 4, h.between(at(10)+half, at(11)), 1e-9)
-	require.Zero(t, h.between(at(11), at(11)))
-	require.Zero(t, h.between(at(11), at(10)))
-	require.InDelta(t, 16, h.between(-at(100), at(12)), 1e-9, "nothing was sent before the epoch")
-}
-
-// What has left a ring counts in the coarser ones, and at last nowhere.
-func TestHistoryForgets(t *testing.T) {
-	var h history
-	h.add(at(0))
-	for _, tc := range []struct {
-		now  int64
-		want float64
-	}{
-		{0, 1},
-		{slotsPerRing - 1, 1},
-		{slotsPerRing, 1},
-		{slotsPerRing * width(1), 1},
-		{slotsPerRing * width(2), 1},
-		{slotsPerRing*width(3) - 1, 1},
-		{slotsPerRing * width(3), 0},
-		{slotsPerRing * width(3) * 1000, 0},
-	} {
-		h.advance(tc.now)
-		require.InDelta(t, tc.want, h.between(0, at(tc.now)+1), 1e-9, "at %d s", tc.now)
-	}
-	h.add(at(3)) // an answer that is hours late
-	require.Zero(t, h.between(0, at(int64(h.newest))+1))
-}
-
-// A full slot stays full, and does not begin again from zero.
-func TestHistorySaturates(t *testing.T) {
-	var h history
-	for range math.MaxUint16 + 10 {
-		h.add(at(5))
-	}
-	require.InDelta(t, math.MaxUint16, h.between(at(5), at(6)), 1e-9)
-}
-
-// A window of any length that the rings reach is measured to a few hundredths.
+// A window of any length is measured to a hundredth, and a pause of the distant past keeps its ends.
 func TestWindowsAreMeasured(t *testing.T) {
 	const rps = 20
 	var h history
-	for i := range int64(700 * rps) {
-		h.add(clock.Instant(i) * clock.Instant(time.Second/rps))
+	for i := range int64(1400 * rps) {
+		if sent := clock.Instant(i) * clock.Instant(time.Second/rps); sent < at(500) || sent >= at(560) {
+			h.add(sent)
+		}
 	}
 	for _, span := range []time.Duration{time.Second, 7 * time.Second, 30 * time.Second, time.Minute, 95 * time.Second, 400 * time.Second} {
-		got := h.between(at(700).Add(-span), at(700))
-		require.InEpsilon(t, rps*span.Seconds(), got, 0.04, span)
+		require.InEpsilon(t, rps*span.Seconds(), h.between(at(1400).Add(-span), at(1400)), .07, span)
 	}
+	require.InEpsilon(t, 500*rps, h.between(0, at(500)), .01)
+	require.LessOrEqual(t, h.between(at(502), at(558)), 1., "the pause")
+	require.InEpsilon(t, 840*rps, h.between(at(560), at(1400)), .01)
 }
 
-// A slot counts on beyond its byte, up to what two bytes hold, and is empty when it is used again.
-func TestHistoryCountsInTwoBytes(t *testing.T) {
+// A request that was sent before others whose responses came earlier counts where it was sent.
+func TestHistoryCountsLateResponses(t *testing.T) {
 	var h history
-	for n := 1; n <= 70_000; n++ {
-		h.add(at(5))
-		if n == 255 || n == 256 || n == 600 || n == 65_535 {
-			require.InDelta(t, n, h.between(at(5), at(6)), 0)
-		}
-		require.Equal(t, n > math.MaxUint8, h.high != nil)
+	for sec := range int64(10) {
+		h.add(at(10 + 10*sec))
 	}
-	require.InDelta(t, math.MaxUint16, h.between(at(5), at(6)), 0, "it is full")
-	h.add(at(5 + slotsPerRing))
-	require.InDelta(t, 1, h.between(at(5+slotsPerRing), at(6+slotsPerRing)), 0)
+	h.add(at(55))
+	require.InDelta(t, 11, h.between(0, at(200)), 0)
+	require.InDelta(t, 5, h.between(at(9), at(50)), 0)
+	require.InDelta(t, 5, h.between(at(60), at(200))+1, 0)
+	require.InDelta(t, 2, h.between(at(50), at(60)), 0)
+	require.Zero(t, h.between(at(60), at(60)))
+	require.Zero(t, h.between(at(60), at(50)))
+	require.InDelta(t, 11, h.between(-at(100), at(200)), 0, "nothing was sent before the clock's zero")
+}
+
+// Where the rate changes more often than there are points, the recent past stays exact.
+func TestHistoryForgetsThePast(t *testing.T) {
+	var h history
+	want := 0
+	for sec := range int64(2000) {
+		for range sec % 7 {
+			h.add(at(sec))
+		}
+		if sec >= 1997 {
+			want += int(sec % 7)
+		}
+	}
+	require.InDelta(t, want, h.between(at(1996), at(1999)), 0)
+	require.InEpsilon(t, 3*600, h.between(at(1399), at(1999)), .02)
 }

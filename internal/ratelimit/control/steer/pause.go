@@ -13,7 +13,7 @@ import (
 // holds all else that a host needs from its first refusal on. Instants are never before the first pause.
 type pause struct {
 	trial
-	// sentAt is when the request was sent whose response began the pause, the event; of a block, the first 403 of the
+	// sentAt is when the request was sent whose response began the pause, the event; of a block, the last 403 of the
 	// run. The response came at stepAt, and rate was the rate then: both stay while the pause goes on.
 	sentAt clock.Instant
 	endAt  clock.Instant // end of the latest pause that is over
@@ -32,10 +32,11 @@ type pause struct {
 	loose float32
 	// cost is the seconds that the latest refusal cost; zero before any was learned from.
 	cost float32
-	peak peak
+	// well is the highest rate that went well, in requests per second; zero for none. Half of it is forgotten in WellHalf
+	// seconds. While lo is far below it, hi drifts faster.
+	well float64
 
 	health      health
-	outages     outages
 	connections connections
 	win         window
 	block       block
@@ -54,8 +55,6 @@ type trial struct {
 func (s *Steer) meetPause() {
 	if s.pause == nil {
 		s.pause = &pause{sentAt: never, endAt: never, loose: 1}
-		s.win.now.since = s.refill.since
-		s.block.since = never
 		s.health.keep(sample{n: min(float32(s.answered), 1000)})
 	}
 }
@@ -135,7 +134,6 @@ func (s *Steer) failed(x *Sample, trial bool) {
 		s.hit(x, control.CauseRefused)
 	case x.Forbidden && s.block.observe(x):
 		s.hit(x, control.CauseForbidden)
-		s.sentAt = s.block.since
 	case !s.tune.has(Health) && !x.Forbidden: // without health every failure is a refusal
 		s.hit(x, control.CauseRefused)
 	case !x.Forbidden || s.block.soft:
@@ -176,7 +174,6 @@ func (s *Steer) heed(x *Sample, bad bool) {
 	case unclear, passing:
 		if bad && e == nil && s.health.noisy() { // a failure at random counts as admitted
 			s.history.add(x.SentAt)
-			s.refill.observe(x)
 		}
 	}
 }
@@ -226,7 +223,9 @@ func (s *Steer) trialFailed(x *Sample) {
 // begins.
 func (s *Steer) resume(now clock.Instant) {
 	took, rate, cause := now.Sub(s.stepAt), s.rate, control.CauseRecovered
-	s.last, s.endAt, s.out = took.Seconds(), now, 0
+	outage := s.outage(now, took)
+	s.weigh()
+	s.last, s.out = took.Seconds(), 0
 	from := s.sentAt // of the next cycle; never if the present one goes on
 	switch {
 	case s.cause == control.CauseNone:
@@ -238,12 +237,12 @@ func (s *Steer) resume(now clock.Instant) {
 		}
 		s.on(now, Settled)
 		s.decide(now)
-	case !s.blocked() && !s.expected() && s.outage(now, took, float64(s.refill.n)):
+	case outage:
 		s.last = 0
 		s.health.reset()
 		s.back(now, rate)
 		if from = never; s.down() {
-			s.refill.skip(now.Sub(s.sentAt))
+			s.refill = refill{since: now}
 		}
 	case !s.explicit():
 		if cause = s.judge(now, took); s.settle(rate) && cause != control.CauseNone {
@@ -252,13 +251,43 @@ func (s *Steer) resume(now clock.Instant) {
 	default:
 		cause = s.endRefusal(now, took)
 	}
+	s.endAt = now
 	if from != never {
-		s.refill.begin(s.tune, from, now.Sub(from))
+		s.refill.begin(s.tune, &s.history, from)
 	}
 	if cause != control.CauseNone {
 		s.note(now, cause, 0, s.rate, 0)
 	}
 }
+
+// spelled returns the present pause as window sees it, at its end.
+func (s *Steer) spelled() spell {
+	x := spell{from: s.sentAt, to: s.out, order: s.order, rate: s.rate}
+	x.last = s.till.Add(-max(s.wait, s.order)) // when the latest refusal came
+	if s.order > time.Second {
+		x.last = min(x.last.Add(s.order-time.Second), x.to)
+	}
+	return x
+}
+
+// weigh hands the present pause to window, unless it is known to be something else or is as short as a bucket's.
+func (s *Steer) weigh() {
+	switch x := s.spelled(); {
+	case s.blocked() || s.cause == control.CauseNone || s.cause == control.CauseConnections:
+	case s.counted(&x):
+		s.win.weigh(s.tune, &s.history, s.began(), x, s.class == outcome.Throttled || x.order > 0)
+	case x.took() >= s.longPause():
+		s.win.spell = x
+	}
+}
+
+// counted reports whether a pause may be that of a limiter that counts over a window.
+func (s *Steer) counted(x *spell) bool {
+	return lasting(x.took(), x.rate) && (!s.down() || x.order > 0) && s.tune.has(Windows)
+}
+
+// began returns the end of the pause before the present one; before the first, when the strategy was made.
+func (s *Steer) began() clock.Instant { return max(s.endAt, s.refill.since) }
 
 // endRefusal learns from a pause in which the host said that it refuses, and returns the cause that says what is known
 // now. After a block, the rate stays just under what was blocked; otherwise learn and settle take in the refusal.
@@ -327,22 +356,25 @@ const longOutage = 2 * time.Minute
 // expected reports a 429 that is no outage: it has a Retry-After, refused a rate well above lo, or came in a search
 // after as many requests as an ordinary burst.
 func (s *Steer) expected() bool {
-	searched := s.unbounded() && s.rate < s.most && float64(s.refill.n) >= s.tune.Burst
+	searched := s.unbounded() && s.rate < s.most && s.history.between(s.refill.since, s.sentAt) >= s.tune.Burst
 	return s.class == outcome.Throttled && (s.order > 0 || s.above(s.rate) || searched)
 }
 
+// longPause returns the shortest pause that may be an outage: a bucket's next token is there sooner.
+func (s *Steer) longPause() time.Duration { return max(2*time.Second, seconds(4/s.rate)) }
+
 // outage reports whether a pause says nothing of the rate: it is the first of its kind, and too long for a bucket's. A
 // pause whose first trial succeeded is none, unless after a Retry-After of at most cheapOrder. Nor is a pause longer
-// than longOutage of a host that says that it refuses. admitted is the number of requests in the cycle before the
-// pause.
-func (s *Steer) outage(now clock.Instant, took time.Duration, admitted float64) bool {
-	if took < max(2*time.Second, seconds(4/s.rate)) || s.tries == 0 && (s.order == 0 || s.order > cheapOrder) {
+// than longOutage of a host that says that it refuses, or one that was to be expected. In resume it is asked before the
+// pause becomes the latest spell.
+func (s *Steer) outage(now clock.Instant, took time.Duration) bool {
+	if s.blocked() || s.expected() || took < s.longPause() || s.tries == 0 && (s.order == 0 || s.order > cheapOrder) {
 		return false
 	}
 	if s.explicit() && took > longOutage {
 		return false
 	}
-	return !s.outages.again(s.stepAt, now, admitted)
+	return !s.win.again(s.stepAt, now)
 }
 
 // wellAbove is how many times lo a rate has to be for its refusal to be no surprise: jitter makes much less than that.

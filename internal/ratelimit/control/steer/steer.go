@@ -27,9 +27,9 @@ type Steer struct {
 
 	belief
 	refill
-	use   usage
-	tally tally
-	history
+	use     usage
+	tally   tally
+	history history
 	queueing
 	// hint is nil until a response tells a quota.
 	hint *hint
@@ -183,11 +183,8 @@ func (s *Steer) Observe(now clock.Instant, o control.Observation) {
 	if x.refused() {
 		s.meetPause()
 	}
-	if s.pause != nil && s.tune.has(Windows) {
-		s.win.observe(&s.history, &x)
-	}
 	perSecond := s.tune.CreditPerSecond
-	if float64(s.budget.left) < s.tune.CreditMax && s.recovering(now) {
+	if float64(s.budget.left) < s.tune.CreditMax && s.recovering() {
 		perSecond = min(recoverCredit, max(perSecond, recoverShare*s.lo))
 	}
 	s.budget.earn(now, perSecond, s.tune.CreditMax)
@@ -220,7 +217,6 @@ func (s *Steer) succeeded(x *Sample, trial bool) {
 	now := x.At
 	s.history.add(x.SentAt)
 	s.budget.add(s.tune.CreditPerAnswer, s.tune.CreditMax)
-	s.refill.observe(x)
 	s.queueing.time(x.Latency)
 	if s.pause != nil {
 		s.connections.passed(x)
@@ -337,7 +333,7 @@ func (s *Steer) decide(now clock.Instant) {
 	if x <= s.lo {
 		return
 	}
-	if !s.recovering(now) && !s.win.habit { // a refusal soon above lo tells more than one far above it
+	if !s.recovering() && !s.win.habit { // a refusal soon above lo tells more than one far above it
 		climb := s.tune.Climb
 		if s.explicit() && s.order == 0 { // it may lock out whoever is too fast: few refusals are to tell the limit
 			climb = max(climb, math.Sqrt(s.hi/s.lo))
@@ -377,7 +373,7 @@ func (s *Steer) prove(now clock.Instant) {
 	from := s.lo
 	s.lo, s.run = max(from, s.rate), float32(n)
 	s.hi = max(s.hi, s.lo*(1+s.tune.Near))
-	s.win.refute(s.tune, &s.history, s.probe.at, now)
+	s.win.refute(s.tune, s.rate)
 	if s.lo > 1.05*from {
 		s.loose = 1
 		s.note(now, control.CauseProbed, from, s.rate, 0)
@@ -394,9 +390,9 @@ func (s *Steer) SetDemand(urls int) { s.demand = uint16(min(max(urls, 0), math.M
 func few(t *Tuning, demand uint16) bool { return demand > 0 && float64(demand-1) < t.Cycle }
 
 // proofTime returns how long a rate must go well to be proven: a second, the length of a window that speaks against it,
-// 1.2 times the last pause and a quarter of the longest cycle (20 s at most each), and two round trips.
+// 1.2 times the last pause and a quarter of the cycle before (20 s at most each), and two round trips.
 func (s *Steer) proofTime() time.Duration {
-	least := max(1, s.win.proof(s.probe.at, s.rate), min(1.2*s.last, 20), min(float64(s.refill.longest)/4, 20))
+	least := max(1, s.win.proof(s.probe.at, s.rate), min(1.2*s.last, 20), min(s.probe.at.Sub(s.refill.since).Seconds()/4, 20))
 	return seconds(least + 2*float64(s.srtt))
 }
 

@@ -24,7 +24,7 @@ func (c *tally) add(second uint8) {
 	count := &c.now
 	switch {
 	case second == c.dated:
-	case c.dated > 0 && second%60+1 == c.dated:
+	case second%60+1 == c.dated:
 		count = &c.last // it took longer to arrive than the first response of the present second
 	default:
 		c.dated, c.last, c.now = second, c.now, 0

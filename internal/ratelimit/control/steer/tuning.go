@@ -62,8 +62,8 @@ type Tuning struct {
 	// Cycle is how many responses between two refusals make a mean: ten have a standard error of a third. Where fewer
 	// URLs wait no faster rate is tried.
 	Cycle float64
-	// TooMany is the multiple of what a window should admit from which it is refuted: a counter that slides by halves
-	// of its window admits less than that.
+	// TooMany is the multiple of what a window should admit, or of its rate, from which it is refuted: a counter that
+	// slides by halves of its window admits less than that.
 	TooMany float64
 	// BlockWait is the seconds before the first trial of a block: such hosts block for ten by default, and 50 ms are
 	// for the way.

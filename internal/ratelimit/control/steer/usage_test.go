@@ -11,6 +11,20 @@ import (
 	"github.com/treadlight/crawl/internal/clock"
 )
 
+// naive counts per second and forgets nothing.
+type naive map[int64]int
+
+// in returns what was counted from the first second up to the second, exclusive.
+func (n naive) in(from, to int64) float64 {
+	sum := 0
+	for sec, count := range n {
+		if sec >= from && sec < to {
+			sum += count
+		}
+	}
+	return float64(sum)
+}
+
 // A rate is used if more than two fifths of it were sent in the last seconds.
 func TestBusy(t *testing.T) {
 	for _, tc := range []struct {

@@ -7,29 +7,29 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/treadlight/crawl/internal/clock"
-	"github.com/treadlight/crawl/internal/ratelimit/control"
-	"github.com/treadlight/crawl/internal/ratelimit/outcome"
 )
 
 // seen is a window and the history that samples made.
 type seen struct {
 	window
-	history
+	history history
+	ended   clock.Instant // end of the last spell
 }
+
+func second(s float64) clock.Instant { return clock.Instant(s * 1e9) }
 
 // asked admits n requests, evenly, between two seconds.
 func (s *seen) asked(n int, from, to float64) {
 	for i := range n {
-		at := clock.Instant((from + (to-from)*float64(i)/float64(n)) * 1e9)
-		s.history.add(at)
-		s.window.observe(&s.history, &Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: at}, At: at, Rate: float64(n) / (to - from)})
+		s.history.add(second(from + (to-from)*float64(i)/float64(n)))
 	}
 }
 
-// refused refuses a request at a second, with a Retry-After, at a rate.
+// refused refuses a request at a second, with a Retry-After, at a rate. The spell ends with it.
 func (s *seen) refused(at float64, order time.Duration, rate float64) {
-	sent := clock.Instant(at * 1e9)
-	s.window.observe(&s.history, &Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: sent, Class: outcome.Throttled, RetryAfter: order}, At: sent, Rate: rate})
+	to := second(at).Add(order + 100*time.Millisecond)
+	s.weigh(&DefaultTuning, &s.history, s.ended, spell{from: second(at), last: second(at).Add(order - time.Second), to: to, order: order, rate: rate}, true)
+	s.ended = to
 }
 
 // One refusal bounds the rate of the window whose rest it was; a second one, after as much again, makes that sure.
@@ -61,39 +61,41 @@ func TestOrderOfHabit(t *testing.T) {
 	s.asked(60, 0, 6)
 	s.refused(6, 30*time.Second, 30)
 	s.asked(300, 36.1, 66)
-	require.InDelta(t, .6, s.order.weight, 1e-9)
 	s.refused(66, 30*time.Second, 10)
 	s.asked(300, 96.1, 126)
 	require.True(t, s.habit)
-	require.Zero(t, s.order)
+	require.Zero(t, s.quota)
 	s.refused(126, 30*time.Second, 10)
-	s.asked(1, 156.1, 157)
-	require.Zero(t, s.order)
+	require.Zero(t, s.quota)
 }
 
 // A Retry-After is a habit too if rates were refused twice in a row that a window of its length admits.
 func TestOrderOfHabitByRates(t *testing.T) {
-	for second, habit := range map[float64]bool{19: true, 21: false} {
+	for rate, habit := range map[float64]bool{19: true, 21: false} {
 		var s seen
 		s.asked(160, 0, 8)
 		s.refused(8, 4*time.Second, 20) // 80 in 4 s, if that is the window
-		s.asked(int(8*second), 12.1, 20.1)
-		s.refused(20.1, 4*time.Second, second)
-		s.asked(1, 24.2, 25)
-		require.Equal(t, habit, s.habit, "%v/s", second)
-		require.Equal(t, habit, s.order == quota{}, "%v/s", second)
+		s.asked(int(8*rate), 12.1, 20.1)
+		s.refused(20.1, 4*time.Second, rate)
+		require.Equal(t, habit, s.habit, "%v/s", rate)
+		require.Equal(t, habit, s.quota == quota{}, "%v/s", rate)
 	}
 }
 
-// A rate that goes well for as long as a window refutes the window.
+// A proven rate that is much faster than the window's refutes the window.
 func TestWindowIsRefuted(t *testing.T) {
 	var s seen
-	s.asked(60, 0, 6)
+	s.asked(60, 0.1, 6)
 	s.refused(6, 30*time.Second, 30)
-	s.asked(200, 36.1, 80)
-	s.refute(&DefaultTuning, &s.history, clock.Instant(60e9), clock.Instant(80e9))
-	require.Positive(t, s.order.weight, "not for long enough")
-	s.refute(&DefaultTuning, &s.history, clock.Instant(37e9), clock.Instant(80e9))
-	require.Zero(t, s.order)
+	s.asked(60, 36.2, 40)
+	s.refused(40, 30*time.Second, 30)
+	require.InDelta(t, 30, s.quota.length, 1e-9)
+	s.refute(&DefaultTuning, 1.2*s.quota.high)
+	require.Positive(t, s.quota.weight, "not much faster")
+	s.refute(&DefaultTuning, 1.4*s.quota.high)
+	require.Zero(t, s.quota)
 	require.True(t, s.habit)
+	s.habit = false
+	s.refute(&DefaultTuning, 100)
+	require.False(t, s.habit, "nothing was believed")
 }
