@@ -23,7 +23,7 @@
 //	refill.go       a bucket admits, between two refusals, what it sustains: the mean of that cycle
 //	window.go       a host that refuses for longer than a bucket needs for a token counts over a window:
 //	                each such pause, a spell, bounds its rate, and the bounds of two are intersected
-//	hint.go         a quota in the headers is spread over the time until it is whole again
+//	hint.go         a quota in the headers is a tank: it is used as fast as its told level shows that it fills
 //	block.go        a run of 403 is a block: the rate stays under what was blocked
 //	connections.go  a host may bound the requests in flight
 //	queueing.go     responses that wait in a queue at the host show its capacity

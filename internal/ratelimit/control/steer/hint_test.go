@@ -31,8 +31,8 @@ func TestQuotaIsSpreadEvenly(t *testing.T) {
 		{"the last but one goes before the reset", 10, 10 * time.Second, 1, 1, 0},
 		{"what is in flight may not be counted", 20, 10 * time.Second, 11, 1, 0},
 		{"far more than the plan asks for", 1e6, 10 * time.Second, 1, 50, 0},
-		{"nothing left", 0, 10 * time.Second, 1, 50, 11 * time.Second},
-		{"nothing left but for what is in flight", 3, 10 * time.Second, 5, 50, 11 * time.Second},
+		{"nothing left", 0, 10 * time.Second, 1, 10, 11 * time.Second},
+		{"nothing left but for what is in flight", 3, 10 * time.Second, 5, 10, 11 * time.Second},
 	} {
 		var q hint
 		q.told(0, tc.remaining, tc.reset, tc.inFlight)
@@ -72,84 +72,81 @@ func TestResetIsKept(t *testing.T) {
 	require.Equal(t, clock.Instant(10*time.Second), q.reset)
 	q.told(clock.Instant(9900*time.Millisecond), 100, 10*time.Second, 1)
 	require.Equal(t, clock.Instant(19900*time.Millisecond), q.reset)
+	q.told(clock.Instant(29900*time.Millisecond), 4, time.Second, 1)
+	q.told(clock.Instant(30100*time.Millisecond), 99, time.Second, 1)
+	require.Equal(t, clock.Instant(31100*time.Millisecond), q.reset, "a second window within the rounding")
 }
 
-// A window that slides tells a reset that moves on before it comes. It gives requests back all the time, which
-// spreading the rest would wait for, so it is paced by its length.
-func TestSlidingQuota(t *testing.T) {
+// A quota that comes back all the time is used as fast as it comes back, and somewhat faster the more is left. When
+// little is left the next request waits, but not beyond the reset.
+func TestQuotaThatComesBack(t *testing.T) {
 	var q hint
 	const limit, window = 100, 10 * time.Second
 	now, pace := clock.Instant(0), (1-DefaultTuning.ToldMargin)*limit/window.Seconds()
-	for moved := range slides + 1 {
-		require.Zero(t, q.pace, "moved %d times", moved)
+	for q.renewal != always {
+		require.Less(t, now, clock.Instant(window/2))
 		q.told(now, 50, window, 1)
-		now = now.Add(rounding + time.Second)
+		q.send()
+		now = now.Add(100 * time.Millisecond)
 	}
-	require.InDelta(t, pace, q.pace, 1e-9)
+	require.InDelta(t, pace, q.refill, 1e-9)
 	for _, tc := range []struct {
-		left int64
-		rate float64
+		left      float64
+		lasts     time.Duration
+		rate      float64
+		notBefore time.Duration
 	}{
-		{50, pace}, {2, pace}, {1, pace / 2}, {0, pace / 4},
+		{50, window, pace + 4.8, 0},
+		{2, window, pace, 0},
+		{1.5, window, pace, 0},
+		{1, 5 * time.Second, pace, 500*time.Millisecond + seconds(1/pace)},
+		{0, time.Minute, pace, time.Second + seconds(2/pace)},
+		{0, 100 * time.Millisecond, pace, 100 * time.Millisecond},
 	} {
-		q.said, q.left, q.reset = tc.left, float64(tc.left), now.Add(window)
+		q.left, q.askedAt, q.reset = tc.left, now, now.Add(tc.lasts)
 		e := q.estimate(now)
 		require.InDelta(t, tc.rate, e.Rate, 1e-9, "%+v", tc)
-		require.Zero(t, e.NotBefore)
+		require.InDelta(t, tc.notBefore.Seconds(), max(e.NotBefore.Sub(now), 0).Seconds(), 1e-6, "%+v", tc)
 		require.True(t, q.binds(now, 50))
-		require.False(t, q.binds(now, tc.rate/2))
+		require.Equal(t, tc.notBefore > 0, q.binds(now, tc.rate/2))
 	}
-	q.more = 2
-	q.left = 50
-	require.InDelta(t, 2*pace, q.estimate(now).Rate, 1e-9)
-	now = q.reset
-	q.told(now, limit-1, window, 1)
-	require.NotZero(t, q.pace, "whole, but nothing was asked for")
-	q.answers, q.said = limit/2, limit/2
-	q.told(q.reset, limit-1, window, 1)
-	require.Zero(t, q.pace, "whole at the reset: it does not slide")
+	q.left, q.refill = 50, 10
+	q.told(now.Add(time.Second), 40, window, 1)
+	require.InDelta(t, 10-20/11., q.refill, 1e-9, "ten less than nothing came back in a second")
 }
 
-// A quota whose reset is when its oldest request leaves the window is not whole then: it slides, after two resets with
-// little left, else after three. The longest reset that was told is the window.
-func TestQuotaResetOfOneRequest(t *testing.T) {
-	const limit, window = 100, 10 * time.Second
-	for left, misses := range map[int64]int{5: slides - 1, 60: slides} {
+// Whether a quota is whole at its reset is not known at first: the first request then waits for a second. It is known
+// once the quota was whole after much had been taken, but not after a silence as long as the window, when any quota is.
+func TestQuotaIsWholeAtItsReset(t *testing.T) {
+	for _, silence := range []time.Duration{time.Second, 9500 * time.Millisecond} {
 		var q hint
-		q.told(0, limit-1, window, 1)
-		now := q.reset
-		for range misses {
-			require.Zero(t, q.pace)
-			q.told(now, left, time.Second, 1)
-			q.left = 0
-			require.Zero(t, q.estimate(now).NotBefore, "it may slide, so it is not waited for")
-			require.Positive(t, q.estimate(now).Rate)
-			now = q.reset
+		now := clock.Instant(0)
+		q.told(now, 99, 10*time.Second, 1)
+		now = q.reset.Add(-silence)
+		q.told(now, 3, silence, 1)
+		require.Equal(t, q.reset.Add(time.Second), q.estimate(q.reset).NotBefore)
+		q.told(q.reset, 99, 10*time.Second, 1)
+		q.left = 0
+		first := q.reset
+		if silence > 9*time.Second {
+			first = first.Add(time.Second)
 		}
-		require.InDelta(t, (1-DefaultTuning.ToldMargin)*limit/window.Seconds(), q.pace, 1e-9)
+		require.Equal(t, first, q.estimate(q.reset).NotBefore, "after %v", silence)
+		require.Zero(t, q.refill)
 	}
 }
 
-// A counter that slides in whole seconds has its reset earlier than the client reckons, and has little left then.
-func TestQuotaTurnsEarly(t *testing.T) {
-	var q hint
-	q.told(0, 99, time.Minute, 1)
-	for minute := range clock.Instant(2) {
-		from := minute * clock.Instant(time.Minute)
-		q.told(from+clock.Instant(59500*time.Millisecond), 1, time.Second, 1)
-		q.told(from+clock.Instant(59990*time.Millisecond), 1, time.Minute, 1)
-	}
-	require.InDelta(t, (1-DefaultTuning.ToldMargin)*100/60, q.pace, 1e-9)
-	for _, tc := range []struct{ least, more float64 }{{0, .9}, {1, .9 * .9967}, {2, .9 * .9967}, {100, .9 * .9967 * 1.15}} {
-		q.said, q.moreAt, q.least = int64(tc.least), 0, 100
-		q.adapt(clock.Instant(2 * time.Minute))
-		require.InDelta(t, tc.more, q.more, 1e-3, "%v left", tc.least)
-	}
+// A bucket of a few, which is full again in less than the second that is told, is found to give back more than is told.
+func TestQuotaOfSmallBucket(t *testing.T) {
+	var s sender
+	s.run(gcra(20, 4), time.Minute, 400)
+	require.Equal(t, always, s.hint.renewal)
+	require.InDelta(t, 20, s.hint.refill, 1)
+	require.InDelta(t, 4, s.hint.mean(), 1e-9)
 }
 
 // A sliding window of a second is told in whole seconds, so that its end never seems to move on, and there may be no
-// moment without requests in flight. Requests that are sent after a reset, or find more left than before, show that the
-// quota is not whole.
+// moment without requests in flight. What is told to be left shows that it comes back.
 func TestShortQuotaSlides(t *testing.T) {
 	const latency, window = 200 * time.Millisecond, time.Second
 	for name, remaining := range map[string]func(i int64) int64{
@@ -158,14 +155,16 @@ func TestShortQuotaSlides(t *testing.T) {
 	} {
 		var q hint
 		now := clock.Instant(0)
-		for i := range int64(40) {
+		for i := range int64(100) {
+			q.send()
 			q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{
 				SentAt: now.Add(-latency), InFlight: 4,
 				Quota: header.Quota{Limit: 100, Remaining: remaining(i), Reset: window},
 			}, At: now})
-			now = now.Add(100 * time.Millisecond)
+			now = now.Add(20 * time.Millisecond)
 		}
-		require.InDelta(t, (1-DefaultTuning.ToldMargin)*100, q.pace, 1e-9, name)
+		require.Equal(t, always, q.renewal, name)
+		require.InDelta(t, 50, q.refill, 20, name)
 	}
 }
 
@@ -211,9 +210,13 @@ func TestShortQuotaEnds(t *testing.T) {
 				answers = append(answers, answer{at, sent, said})
 			}
 			slices.SortStableFunc(answers, func(a, b answer) int { return cmp.Compare(a.at, b.at) })
-			for _, a := range answers {
-				q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: a.sent, InFlight: 5, Quota: a.quota}, At: a.at})
-				require.Zero(t, q.pace, "%v: at %v, overtaken by %v", span, a.at, overtaken)
+			sent := 0
+			for i, a := range answers {
+				for ; sent <= int(a.at/clock.Instant(55*time.Millisecond)); sent++ {
+					q.send()
+				}
+				q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: a.sent, InFlight: sent - i, Quota: a.quota}, At: a.at})
+				require.NotEqual(t, always, q.renewal, "%v: at %v, overtaken by %v", span, a.at, overtaken)
 			}
 		}
 	}
