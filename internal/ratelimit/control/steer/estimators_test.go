@@ -190,7 +190,6 @@ func (p *panel) see(x *Sample) (blocked bool) {
 	case x.admitted():
 		p.history.add(x.SentAt)
 		p.connections.passed(x)
-		p.queueing.time(x.Latency)
 		p.queueing.observe(x)
 	case x.refused():
 		p.connections.refused(x)
@@ -214,7 +213,7 @@ func (p *panel) see(x *Sample) (blocked bool) {
 func (p *panel) estimates(now clock.Instant) map[string]Estimate {
 	return map[string]Estimate{
 		"refill": p.cycle, "block": p.block.estimate(p.blockedAt, &p.tally), "health": healthSays(&p.health),
-		"window": p.window.estimate(), "queueing": p.queueing.estimate(),
+		"window": p.window.estimate(), "queueing": p.queueing.estimate(&DefaultTuning),
 		"connections": p.connections.estimate(now), "hint": p.hint.estimate(now),
 	}
 }
@@ -314,7 +313,7 @@ func (s *sender) run(m model, d time.Duration, most float64) {
 		i, _ := slices.BinarySearchFunc(s.flying, x.At, func(y Sample, at clock.Instant) int { return int(y.At - at) })
 		s.flying = slices.Insert(s.flying, i, x)
 		rate, h := s.rate, s.hint.estimate(s.now) // as everybody would
-		for _, e := range []Estimate{h, s.queueing.estimate(), healthSays(&s.health)} {
+		for _, e := range []Estimate{h, s.queueing.estimate(&DefaultTuning), healthSays(&s.health)} {
 			rate = lower(rate, e.Rate)
 		}
 		next = max(s.now.Add(seconds(1/rate)), h.NotBefore)

@@ -63,6 +63,7 @@ func (s *Steer) meetPause() {
 func (s *Steer) begin(now clock.Instant) {
 	s.meetPause()
 	s.sentAt, s.tries, s.out = now, 0, 0
+	s.queueing.late = min(s.queueing.late, 0) // a queue empties in a pause
 	s.on(now, Refused)
 }
 
@@ -185,7 +186,7 @@ func (s *Steer) hit(x *Sample, cause control.Cause) {
 	now := x.At
 	s.begin(now)
 	s.sentAt, s.order, s.cause, s.class = x.SentAt, x.RetryAfter, cause, x.Class
-	s.wait = max(100*time.Millisecond, seconds(float64(s.srtt)), seconds(2/s.rate), seconds(s.last/3))
+	s.wait = max(100*time.Millisecond, seconds(float64(s.usual)), seconds(2/s.rate), seconds(s.last/3))
 	s.wait = min(s.wait, s.longestWait(now))
 	if s.blocked() {
 		s.wait = max(seconds(s.tune.BlockWait), s.block.gap)

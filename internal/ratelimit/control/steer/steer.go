@@ -84,7 +84,7 @@ func (s *Steer) cruise() float64 { return min(s.most, (1-s.tune.Margin)*s.lo) }
 
 // step returns the time between two steps of growth or ramp: the effect of a change shows after two round trips, and a
 // second at least is needed to see it.
-func (q *queueing) step() time.Duration { return max(time.Second, seconds(2*float64(q.srtt))) }
+func (q *queueing) step() time.Duration { return max(time.Second, seconds(2*float64(q.usual))) }
 
 // Plan implements [control.Strategy]. Outside a pause it is the slowest rate, the latest time and the fewest requests
 // in flight of controller, queueing, connections and hint, and somewhat faster after late grants.
@@ -217,7 +217,6 @@ func (s *Steer) succeeded(x *Sample, trial bool) {
 	now := x.At
 	s.history.add(x.SentAt)
 	s.budget.add(s.tune.CreditPerAnswer, s.tune.CreditMax)
-	s.queueing.time(x.Latency)
 	if s.pause != nil {
 		s.connections.passed(x)
 		s.block.observe(x)
@@ -234,11 +233,8 @@ func (s *Steer) succeeded(x *Sample, trial bool) {
 	if s.pause != nil {
 		s.heed(x, false)
 	}
-	if s.mode != Recover && s.tune.has(Queues) {
-		x.Mode, x.Rate = s.mode, s.rate
-		if cause := s.queueing.observe(x); cause != 0 {
-			s.note(now, cause, s.rate, s.queueing.estimate().Rate, 0)
-		}
+	if s.mode != Recover && s.queueing.observe(x) {
+		s.note(now, control.CauseLatency, s.rate, s.queueAllows(s.rate), 0)
 	}
 	if s.mode == Search {
 		s.grow(now)
@@ -247,10 +243,7 @@ func (s *Steer) succeeded(x *Sample, trial bool) {
 
 // queueAllows returns the rate, lowered to what makes no queue at the host but not below the floor.
 func (s *Steer) queueAllows(rate float64) float64 {
-	if e := s.queueing.estimate(); e.Rate > 0 {
-		return s.bounded(min(rate, e.Rate))
-	}
-	return rate
+	return s.bounded(lower(rate, s.queueing.estimate(s.tune).Rate))
 }
 
 // busy reports whether requests are sent at nearly the rate that the plan allows.
@@ -359,7 +352,7 @@ func (s *Steer) prove(now clock.Instant) {
 		return
 	}
 	n := float64(s.answered - s.probe.answers)
-	if n < s.tune.Used*s.health.likely()*s.rate*(took.Seconds()-float64(s.srtt)) || s.hint.binds(now, s.rate) {
+	if n < s.tune.Used*s.health.likely()*s.rate*(took.Seconds()-float64(s.usual)) || s.hint.binds(now, s.rate) {
 		s.on(now, Settled)
 		s.rate = s.cruise()
 		return
@@ -393,7 +386,7 @@ func few(t *Tuning, demand uint16) bool { return demand > 0 && float64(demand-1)
 // 1.2 times the last pause and a quarter of the cycle before (20 s at most each), and two round trips.
 func (s *Steer) proofTime() time.Duration {
 	least := max(1, s.win.proof(s.probe.at, s.rate), min(1.2*s.last, 20), min(s.probe.at.Sub(s.refill.since).Seconds()/4, 20))
-	return seconds(least + 2*float64(s.srtt))
+	return seconds(least + 2*float64(s.usual))
 }
 
 // Memory implements [control.Strategy]. The rate is zero while nothing was refused.

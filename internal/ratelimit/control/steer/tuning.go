@@ -87,15 +87,14 @@ type Tuning struct {
 	// is cheap, since it costs one more experiment.
 	Limit float64
 
-	// LatencyRatio is how many times the usual latency is slow, if the next two hold as well.
+	// LatencyRatio is how many times the usual latency makes a response late: by Markov's inequality fewer than half take
+	// twice the mean by chance.
 	LatencyRatio float64
-	// LatencyZ is by how many standard errors it has to be slower: by 4 is one span in 30,000 by chance.
-	LatencyZ float64
-	// LatencyFloor is by how many seconds it has to be slower: a scheduler's delay changes the latency of a near host
+	// LatencyFloor is by how many seconds it has to be later: a scheduler's delay changes the latency of a near host
 	// by more than a ratio.
 	LatencyFloor float64
-	// Draining is the share of a host's capacity that is used while its queue empties: less empties it sooner, and
-	// leaves more unused.
+	// Draining is the share of the rate that is used while a host's queue empties: of 1.2 times the capacity, it leaves a
+	// tenth of the host free. Less empties the queue sooner, and leaves more unused.
 	Draining float64
 	// ToldMargin is the share of a told quota's rate that is left unused, for clocks that differ and for the time a
 	// response takes.
@@ -112,7 +111,7 @@ var DefaultTuning = Tuning{
 	CreditStart: 5, CreditMax: 8, CreditPerAnswer: 1. / 400, CreditPerSecond: 1. / 900, Trial: .1,
 	Burst: 25, Cycle: 10, TooMany: 1.3, BlockWait: 10.05,
 	Slower: .7, Event: 8, NoisyEvent: 11, ProbeEvent: 3, Noise: 4, Limit: 2.5,
-	LatencyRatio: 2, LatencyZ: 4, LatencyFloor: .05, Draining: .75, ToldMargin: .02,
+	LatencyRatio: 2, LatencyFloor: .05, Draining: .75, ToldMargin: .02,
 }
 
 // Part is a set of estimators, by bits. The zero Part is the empty set.
