@@ -12,13 +12,12 @@ import (
 // connections finds a bound on the requests in flight, which does not depend on their rate: refusals that come again
 // and again with the same number in flight, while that many are rarely admitted.
 type connections struct {
-	limit uint16        // most requests in flight that are admitted; zero means unknown
 	seen  uint16        // requests in flight at the refusals that are compared
 	since uint16        // requests admitted since the latest refusal
 	well  uint16        // those of them that came with seen or more in flight
-	times uint8         // refusals in a row with seen in flight, at most sameCount
+	times uint8         // refusals in a row with seen in flight, at most sameCount, which makes a bound
 	raced bool          // the latest refusal came with one fewer than seen, and was not counted: a race
-	until clock.Instant // when limit ends, so that more are tried again
+	until clock.Instant // when the bound ends, so that more are tried again; zero if there is none
 }
 
 const (
@@ -29,31 +28,28 @@ const (
 )
 
 // refused takes in a failure. If it may be a limiter's (429 or 503) and is not of the same moment as the last, it is
-// compared with the refusals before. It reports whether a bound was found that is another than the one that holds.
-func (d *connections) refused(x *Sample) (learned bool) {
+// compared with the refusals before. It reports whether a bound was found where none held.
+func (d *connections) refused(x *Sample) (found bool) {
 	n := uint16(min(max(x.InFlight, 0), math.MaxUint16))
 	if d.since < n || x.Class != outcome.Throttled && x.Class != outcome.Unavailable {
 		return false // of the same moment as the last refusal, or not a limiter's
 	}
+	if d.estimate(x.At).InFlight > 0 && n >= d.seen {
+		return false // as the bound says
+	}
 	raced := n+1 == d.seen && !d.raced
 	if n != d.seen && !raced || d.well > 1+d.since/perRace {
-		d.seen, d.times = n, 0
+		d.seen, d.times, d.until = n, 0, 0
 	}
 	d.well, d.since, d.raced = 0, 0, raced && n != d.seen
 	if d.raced {
 		return false
 	}
-	d.times = min(d.times+1, sameCount)
-	switch {
-	case n < leastLimit:
+	if d.times = min(d.times+1, sameCount); n < leastLimit || d.times < sameCount {
 		return false
-	case d.times == sameCount:
-		learned = d.estimate(x.At).InFlight != int(n)-1
-		d.limit, d.until = n-1, x.At.Add(limitFor)
-	case n <= d.limit:
-		d.limit = 0
 	}
-	return learned
+	d.until = x.At.Add(limitFor)
+	return true
 }
 
 // passed takes in an admitted request.
@@ -78,8 +74,8 @@ func (s *Steer) inFlight(now clock.Instant, rate float64) int {
 
 // estimate returns how many requests at once the host admits, while the bound holds.
 func (d *connections) estimate(now clock.Instant) Estimate {
-	if d.limit == 0 || now >= d.until {
+	if now >= d.until {
 		return Estimate{}
 	}
-	return Estimate{InFlight: int(d.limit), Confidence: 1, Cause: control.CauseConnections}
+	return Estimate{InFlight: int(d.seen) - 1, Confidence: 1, Cause: control.CauseConnections}
 }
