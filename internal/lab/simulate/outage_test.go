@@ -90,7 +90,6 @@ func (c cell) back(t *testing.T) (d time.Duration, trials int) {
 var late = map[string]bool{
 	"429 from 12s for 1m0s, at most 100/s, nginx 50/s":               true,
 	"429 from 12s for 20s, at most 100/s, nginx 50/s":                true,
-	"429 from 12s for 4s, at most 100/s, nginx 50/s":                 true,
 	"503 from 12s for 1m0s, at most 100/s, nginx 50/s":               true,
 	"503 from 12s for 20s, at most 100/s, nginx 50/s":                true,
 	"503 from 12s for 4s, at most 100/s, nginx 50/s":                 true,

@@ -39,3 +39,11 @@ type Estimate struct {
 	Confidence float64       // how likely it is to be true, from 0 (says nothing) to 1
 	Cause      control.Cause // the kind of limit; zero means none
 }
+
+// lower returns the lower of two rates, where zero means no bound.
+func lower(a, b float64) float64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
+}

@@ -243,5 +243,11 @@ func (h *health) keep(s sample) {
 	}
 }
 
-// reset begins a new run.
-func (h *health) reset() { h.sum, h.run = 0, sample{} }
+// reset begins a new run; while an experiment goes on, it begins that anew.
+func (h *health) reset() {
+	if h.sum = 0; h.test != nil {
+		h.test.sample = sample{}
+		return
+	}
+	h.run = sample{}
+}

@@ -145,11 +145,3 @@ func (q *hint) estimate(now clock.Instant) (e Estimate) {
 // mean returns the average rate of the quota in requests per second. It is an estimate if the window's length is not
 // told: a bucket may fill in less than a second, which is the shortest reset that a header tells.
 func (q *hint) mean() float64 { return float64(q.limit) / max(q.window.Seconds(), .001) }
-
-// lower returns the lower of two rates, where zero means no bound.
-func lower(a, b float64) float64 {
-	if a == 0 || b > 0 && b < a {
-		return b
-	}
-	return a
-}
