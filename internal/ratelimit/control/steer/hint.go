@@ -136,7 +136,7 @@ func (q *hint) estimate(now clock.Instant) (e Estimate) {
 		e.Rate = (q.left + 1 - kept) / lasts
 	default: // the next response tells whether the quota is whole; if it is not, one right after the reset finds nothing
 		if e.Rate, e.NotBefore = mean, q.reset; q.renewal != atReset {
-			e.NotBefore = q.reset.Add(time.Second)
+			e.NotBefore = q.reset.Add(min(time.Second, q.window/4)) // not so late that any window would be whole
 		}
 	}
 	return e

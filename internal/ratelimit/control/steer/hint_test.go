@@ -222,6 +222,29 @@ func TestShortQuotaEnds(t *testing.T) {
 	}
 }
 
+// A window of a second or two that begins with a request, whose length is not told and whose end is rounded up to a
+// second, is used.
+func TestShortQuotaIsUsed(t *testing.T) {
+	for _, span := range []time.Duration{time.Second, 2 * time.Second} {
+		var q hint
+		limit, used, admitted, end := int64(25*span.Seconds()), int64(0), 0, clock.Instant(0)
+		for now := clock.Instant(0); now < clock.Instant(time.Minute); {
+			q.send()
+			if now >= end {
+				end, used = now.Add(span), 0
+			}
+			if used++; used <= limit {
+				admitted++
+			}
+			said := header.Quota{Limit: limit, Remaining: max(limit-used, 0), Reset: (end.Sub(now) + time.Second - 1).Truncate(time.Second)}
+			q.observe(&Sample{Tuning: &DefaultTuning, Observation: &control.Observation{SentAt: now, InFlight: 1, Quota: said}, At: now})
+			e := q.estimate(now)
+			now = max(now.Add(seconds(1/lower(100, e.Rate))), e.NotBefore)
+		}
+		require.Greater(t, admitted, 60*25*9/10, "%v", span)
+	}
+}
+
 // Whatever a response tells, no more requests are sent before the reset than it said were left.
 func TestQuotaLaw(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
