@@ -97,11 +97,12 @@ func (w *window) byOrder(t *Tuning, h *history, before float64, known quota) quo
 	if w.habit || q.low == 0 || known.low == 0 {
 		return quota{}
 	}
+	same := q.low <= known.low*(1+slack)+1/q.length // no more was admitted than before
 	if w.rate > 1.02*known.low {
 		q.low, q.high = known.low, known.high // the window was not empty again after the pause before
 	}
-	if q.weight = .75; w.rate < 2*known.low {
-		q.weight = agreed // it was counted over the whole span
+	if q.weight = .75; same || w.rate < 2*known.low { // else it may not have been counted over the whole span
+		q.weight = known.confirmed()
 	}
 	return q
 }
@@ -118,11 +119,14 @@ func (q quota) and(known quota, lockout bool) quota {
 	if q.high = max(min(q.high, known.high), q.low); known.low < q.high {
 		q.low = max(q.low, known.low)
 	}
-	if q.weight = agreed; known.weight < agreed && lockout {
+	if q.weight = known.confirmed(); known.weight < agreed && lockout {
 		q.weight = single
 	}
 	return q
 }
+
+// confirmed returns the weight of a quota on which one more spell agrees: each halves the doubt.
+func (q *quota) confirmed() float64 { return max(agreed, (1+q.weight)/2) }
 
 // ordered returns the quota of a window as long as the Retry-After.
 func (s *spell) ordered(h *history) quota {
@@ -164,9 +168,10 @@ func (w *window) chance(now clock.Instant, x float64) (p, pause float64) {
 }
 
 // fresh returns how much of the quota's weight is left, from 1 down to 0: it falls with the time since the spell, since
-// limits change.
+// limits change, and more slowly the more spells agreed.
 func (w *window) fresh(now clock.Instant) float64 {
-	return math.Exp(-now.Sub(w.to).Seconds() / max(120, 20*w.quota.length))
+	slower := min(1, (1-w.quota.weight)/(1-agreed))
+	return math.Exp(-now.Sub(w.to).Seconds() * slower / max(120, 20*w.quota.length))
 }
 
 // proof returns how many seconds a rate must go well to refute the quota if that speaks against it; otherwise zero.
