@@ -172,8 +172,7 @@ type Event struct {
 	Time   time.Time `json:"time"`           // UTC, to the millisecond
 	Domain string    `json:"host,omitempty"` // the host, or the group of merged and parted; empty within a HostSnapshot
 	// Cause is one of refused, failures, forbidden, latency, trial_failed, recovered, measured, quota, searched,
-	// probed, noise, connections, rebased, estimated, blocked, retry_after, crawl_delay, half_open, revived, merged and
-	// parted.
+	// probed, noise, connections, estimated, blocked, retry_after, crawl_delay, half_open, revived, merged and parted.
 	Cause   string  `json:"cause"`
 	State   string  `json:"state"`    // of the circuit after the change: closed, open or half_open
 	FromRPS float64 `json:"from_rps"` // requests per second before

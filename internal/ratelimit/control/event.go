@@ -30,7 +30,6 @@ const (
 	CauseProbed            // a faster rate was tried and not refused
 	CauseNoise             // failures do not depend on the rate
 	CauseConnections       // the host refuses by the number of requests in flight, at whatever rate
-	CauseRebased           // slower responses do not depend on the rate
 	CauseEstimated         // the ceiling is estimated from too little evidence to measure it
 	CauseBlocked           // a block ended; the rate stays below the one that was blocked
 
@@ -46,7 +45,7 @@ const (
 
 var causeNames = [numCauses]string{
 	"none", "refused", "failures", "forbidden", "latency", "trial_failed", "recovered", "measured",
-	"quota", "searched", "probed", "noise", "connections", "rebased", "estimated", "blocked", "retry_after", "crawl_delay", "half_open", "revived", "merged", "parted",
+	"quota", "searched", "probed", "noise", "connections", "estimated", "blocked", "retry_after", "crawl_delay", "half_open", "revived", "merged", "parted",
 }
 
 func (c Cause) String() string { return enum.Name(causeNames[:], "cause", c) }
@@ -125,7 +124,6 @@ var leads = [numCauses]string{
 	CauseSearched:  "the search upward met a limit, and the ceiling is estimated",
 	CauseProbed:    "a faster rate was not refused",
 	CauseNoise:     "failures go on at a lower rate, so they do not depend on it",
-	CauseRebased:   "answers stay slow at a lower rate, so they do not depend on it",
 	CauseEstimated: "the ceiling is estimated, and the next refusal tells more",
 	CauseBlocked:   "the block is over",
 	CauseRevived:   "known from before",

@@ -29,7 +29,6 @@ func TestEventTexts(t *testing.T) {
 		{Event{Cause: CauseSearched, To: 4.4}, "the search upward met a limit, and the ceiling is estimated: on at 4.40/s"},
 		{Event{Cause: CauseProbed, From: 20, To: 26}, "a faster rate was not refused: up from 20.0/s to 26.0/s"},
 		{Event{Cause: CauseNoise, From: 13.6, To: 19.4}, "failures go on at a lower rate, so they do not depend on it: up from 13.6/s to 19.4/s"},
-		{Event{Cause: CauseRebased, From: 6.8, To: 19.4}, "answers stay slow at a lower rate, so they do not depend on it: up from 6.80/s to 19.4/s"},
 		{Event{Cause: CauseRetryAfter, From: 2, Hold: 7 * time.Second, Status: 429}, "the host answered 429 and asked to wait 7s: nothing goes out before"},
 		{Event{Cause: CauseRetryAfter, From: 2, Hold: 7 * time.Second}, "the host asked to wait 7s: nothing goes out before"},
 		{Event{Cause: CauseCrawlDelay, From: 1, To: 0.2, Hold: 5 * time.Second}, "robots.txt asks for 5s between requests: down from 1.00/s to 0.200/s"},
