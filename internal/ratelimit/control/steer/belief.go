@@ -25,6 +25,10 @@ type interval struct {
 // unbounded reports whether nothing was refused yet.
 func (i *interval) unbounded() bool { return math.IsInf(i.hi, 1) }
 
+// fixedCost is the seconds that any refusal costs, however short its pause: the requests that are in flight when it is known,
+// and the trial.
+const fixedCost = .5
+
 // best returns the rate with the most pages to be expected over the horizon, at least lo and at most most. The chance
 // that the ceiling is below a rate grows with the logarithm of the rate from lo to hi. cost is the pause that such a
 // refusal leads to, in seconds. chance says how likely a window refuses the rate, and the mean pause of that.
@@ -44,7 +48,7 @@ func (i *interval) best(t *Tuning, most, cost float64, chance func(rate float64)
 		}
 		p, pause := chance(x)
 		ok := (1 - at) * (1 - p)
-		risk := at*(1-p)*cost + pause + (1-ok)*t.Fixed // seconds
+		risk := at*(1-p)*cost + pause + (1-ok)*fixedCost // seconds
 		if v := ok*(x-i.lo)*t.Horizon - risk*i.lo; v > value {
 			top, value = x, v
 		}
@@ -88,6 +92,10 @@ func (b *budget) add(n, most float64) { b.left = min(b.left+float32(n), float32(
 // pay takes n refusals off. The budget never gets negative, so there is no debt.
 func (b *budget) pay(n float64) { b.left = max(b.left-float32(n), 0) }
 
+// driftPauses is the least time that a drift takes, in pauses as long as the latest, of a second at least: pauses take a
+// sixtieth of the time at most.
+const driftPauses = 60
+
 // drift raises hi with time, since limits change: by Drift in a minute, in 60 pauses or in 800 requests, whichever is
 // longest, and slower after each refusal that told nothing new. While lo is far below a rate that went well it rises
 // much faster, up to 1.2 times that. It counts the requests of the time for lo's proof, and notes what goes well.
@@ -105,7 +113,7 @@ func (s *Steer) drift(now clock.Instant) {
 		share := dt / max(10, 2*float64(s.cost))
 		s.hi = min(s.hi*math.Exp(.5*share), max(s.hi, 1.2*s.well))
 	} else {
-		share := min(dt/max(t.DriftTime, t.DriftCosts*float64(s.cost)), dn/t.DriftAnswers)
+		share := min(dt/(driftPauses*max(1, float64(s.cost))), dn/t.DriftAnswers)
 		s.hi = min(s.hi*math.Exp(t.Drift*float64(s.loose)*share), 1e9)
 	}
 	s.run += float32(dn)

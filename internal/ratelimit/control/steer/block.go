@@ -16,6 +16,10 @@ type block struct {
 // blockRun is how many 403 in a row are a block. Pages that only some users may see are met singly.
 const blockRun = 5
 
+// blockWait is the time to the first trial of a block: such hosts block for ten seconds by default, and 50 ms are for
+// the way.
+const blockWait = 10050 * time.Millisecond
+
 // observe counts 403s in a row, and reports whether there are enough to be a block. An admitted request ends the run.
 func (b *block) observe(x *Sample) bool {
 	if !x.Forbidden {

@@ -253,7 +253,7 @@ func (s *sender) answer(x Sample) {
 		if s.wait == 0 {
 			s.refused = x.SentAt
 		}
-		s.begun, s.trial, s.blocked, s.wait = true, false, true, max(seconds(DefaultTuning.BlockWait), s.wait*3/2)
+		s.begun, s.trial, s.blocked, s.wait = true, false, true, max(blockWait, s.wait*3/2)
 	case x.refused() && (s.wait == 0 || s.trial):
 		if s.wait == 0 {
 			s.refused = x.SentAt

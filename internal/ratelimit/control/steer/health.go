@@ -73,7 +73,8 @@ const (
 
 // Bounds of the tests. The odds are in Tuning.
 const (
-	otherwise  = 3    // extra where the limiter is known to answer otherwise
+	otherwise  = 3    // extra where the limiter is known to answer otherwise, or the host to fail at random
+	noise      = 4    // evidence that a slower rate fails too, as a logarithm of odds: 55 to 1, which errs in 2 % of cases
 	perLimit   = 2    // what an experiment that found a limit takes off extra, down to leastExtra:
 	leastExtra = -5   // the host fails for its rate only, so that no experiment is needed
 	priorBad   = 0.1  // failures that are assumed before any outcome,
@@ -124,7 +125,7 @@ func (h *health) observe(x *Sample, bad bool) finding {
 	}
 	enough := x.Event + float64(h.extra)
 	if h.noisy() {
-		enough = x.NoisyEvent
+		enough = x.Event + otherwise
 	} else if x.Mode == Probe && h.extra <= 0 {
 		enough = x.ProbeEvent
 	}
@@ -213,7 +214,7 @@ func (h *health) try(x *Sample, bad bool) finding {
 		h.extra = max(h.extra-perLimit, leastExtra)
 		h.end(e.sample)
 		return limited
-	case float64(h.sum) < x.Noise || e.n < 8 || e.bad < 3:
+	case float64(h.sum) < noise || e.n < 8 || e.bad < 3:
 		return unclear
 	case share > .5: // a host that fails so often at any rate is down, or the limit is lower still
 		h.test = nil

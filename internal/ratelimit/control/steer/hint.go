@@ -20,7 +20,7 @@ type hint struct {
 	askedAt clock.Instant // when the request was sent whose response was the latest to tell a quota
 	limit   int64         // requests per window, in that response; zero if it told none
 	window  time.Duration // length of the window; if it is not told, the longest time to a reset of this limit
-	// even is the average rate less ToldMargin in requests per second, if the window's length is told and what is left
+	// even is the average rate less toldMargin in requests per second, if the window's length is told and what is left
 	// lasts until the reset at that rate: then it need not be known when the quota comes back. Otherwise it is zero.
 	even float64
 }
@@ -35,6 +35,9 @@ const (
 
 // rounding is more than rounding to whole seconds and the time of a response can change a reset by.
 const rounding = 2 * time.Second
+
+// toldMargin is the share of a told quota's rate that is left unused, for clocks that differ and the way of a response.
+const toldMargin = .02
 
 // active reports whether a quota that the host told sets the pace at now: until a window after its reset. A nil hint
 // never does.
@@ -76,7 +79,7 @@ func (q *hint) observe(x *Sample) {
 	q.reset, q.even = reset, 0
 	mean, lasts, r := q.mean(), told.Reset.Seconds(), float64(told.Remaining)
 	if told.Window > 0 && r <= mean*(lasts+1) && r+1 >= mean*(lasts-1) { // as far as whole numbers can tell
-		q.even = (1 - x.ToldMargin) * mean
+		q.even = (1 - toldMargin) * mean
 	}
 }
 
@@ -97,7 +100,7 @@ func (q *hint) renew(x *Sample, came float64) (whole bool) {
 	}
 	q.refill = max((span*q.refill+came)/(span+took), 0)
 	if q.renewal != always && q.refill > q.mean()/4 {
-		q.renewal, q.refill = always, (1-x.ToldMargin)*q.mean()
+		q.renewal, q.refill = always, (1-toldMargin)*q.mean()
 	}
 	return false
 }

@@ -82,7 +82,7 @@ func TestResetIsKept(t *testing.T) {
 func TestQuotaThatComesBack(t *testing.T) {
 	var q hint
 	const limit, window = 100, 10 * time.Second
-	now, pace := clock.Instant(0), (1-DefaultTuning.ToldMargin)*limit/window.Seconds()
+	now, pace := clock.Instant(0), (1-toldMargin)*limit/window.Seconds()
 	for q.renewal != always {
 		require.Less(t, now, clock.Instant(window/2))
 		q.told(now, 50, window, 1)

@@ -180,7 +180,7 @@ func (s *Steer) heed(x *Sample, bad bool) {
 }
 
 // hit begins a pause. The first trial is due when both the Retry-After and a wait are over. The wait of a block is
-// BlockWait or that of the last block. Any other is 100 ms, one round trip, two intervals of the rate or a third of the
+// blockWait or that of the last block. Any other is 100 ms, one round trip, two intervals of the rate or a third of the
 // last pause, whichever is longest, within longestWait.
 func (s *Steer) hit(x *Sample, cause control.Cause) {
 	now := x.At
@@ -189,7 +189,7 @@ func (s *Steer) hit(x *Sample, cause control.Cause) {
 	s.wait = max(100*time.Millisecond, seconds(float64(s.usual)), seconds(2/s.rate), seconds(s.last/3))
 	s.wait = min(s.wait, s.longestWait(now))
 	if s.blocked() {
-		s.wait = max(seconds(s.tune.BlockWait), s.block.gap)
+		s.wait = max(blockWait, s.block.gap)
 	}
 	s.till = now.Add(max(s.wait, x.RetryAfter))
 	s.note(now, cause, s.rate, 0, s.till.Sub(now))
@@ -211,7 +211,7 @@ func (s *Steer) trialFailed(x *Sample) {
 		s.budget.pay(s.tune.Trial)
 	}
 	if s.blocked() {
-		s.wait = min(max(seconds(s.tune.BlockWait), s.wait*3/2), time.Hour)
+		s.wait = min(max(blockWait, s.wait*3/2), time.Hour)
 	} else {
 		s.wait = min(2*s.wait, s.longestWait(now))
 	}

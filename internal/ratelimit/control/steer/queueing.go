@@ -26,11 +26,14 @@ type queueing struct {
 }
 
 const (
-	lateSum = 12   // by chance one run in 10,000 gets there, where a quarter of the responses are late
-	emptied = 12   // as many responses give a mean to a quarter or so
-	above   = 1.2  // factor of the capacity, so that the host never idles; also TCP's of pacing
-	regrow  = 0.05 // requests per second that each response adds: at the rate of the bound 5 % a second
-	outlier = 4    // times the usual latency that a response counts at most: one huge page does not matter
+	lateSum = 12 // by chance one run in 10,000 gets there, where a quarter of the responses are late
+	// leastDelay is by how many seconds a response has to be later, whatever the usual time: a near host responds in less
+	// than a scheduler takes.
+	leastDelay = .05
+	emptied    = 12   // as many responses give a mean to a quarter or so
+	above      = 1.2  // factor of the capacity, so that the host never idles; also TCP's of pacing
+	regrow     = 0.05 // requests per second that each response adds: at the rate of the bound 5 % a second
+	outlier    = 4    // times the usual latency that a response counts at most: one huge page does not matter
 
 	// These are the shares by which the usual latency moves: with each of the responses that show it when a queue has
 	// emptied, and with all responses of a round trip while no bound is near. A queue that grows by more than slowly in a
@@ -59,7 +62,7 @@ func (q *queueing) observe(x *Sample) (found bool) {
 	if q.n = min(q.n+1, math.MaxUint16-1); q.late == 0 {
 		q.since, q.n = x.At, 0
 	}
-	if latency-usual <= max((x.LatencyRatio-1)*usual, x.LatencyFloor) {
+	if latency-usual <= max(usual, leastDelay) {
 		q.late = max(q.late-1, 0)
 		if q.allowed > 0 {
 			q.allowed += regrow

@@ -63,5 +63,5 @@ func TestLimitIsTold(t *testing.T) {
 		SentAt: r.now, Class: outcome.OK, Latency: time.Millisecond, InFlight: 1, Floor: .1, Ceiling: 100, Window: r.w,
 		Quota: header.Quota{Limit: 10, Remaining: 9, Reset: 9 * time.Second, Window: 10 * time.Second},
 	})
-	require.InDelta(t, 1, r.Limit(r.now), DefaultTuning.ToldMargin+1e-9)
+	require.InDelta(t, 1, r.Limit(r.now), toldMargin+1e-9)
 }

@@ -10,47 +10,33 @@ type Tuning struct {
 	Growth float64
 	// Margin is the share of what is proven that is left unused, so that jitter does not exceed the limit.
 	Margin float64
-	// Near is the share by which two rates may differ and still count as one: as exact as a count of a thousand
-	// responses is.
+	// Near is the share by which two rates may differ and still count as one: what a count of a thousand can tell.
 	Near float64
 	// Horizon is the seconds over which a faster rate has to pay for its risk: a third of ten minutes, since a refused
 	// page counts as much as three pages gained.
 	Horizon float64
-	// Fixed is the seconds that any refusal costs, however short its pause: the requests in flight when it is known,
-	// and the trial.
-	Fixed float64
 	// Used is the share of a rate that must have been admitted for the rate to be proven; found with the prototype.
 	Used float64
 	// Climb is the longest step up, as a factor: a refusal soon above what is proven tells more than one far above.
 	Climb float64
-	// Fall is the share of a refused rate below which one refusal never lowers lo; found in the simulator. Twice of it
-	// would forbid lo to fall.
+	// Fall is the share of a refused rate below which one refusal never lowers lo; found in the simulator.
 	Fall float64
 
-	// Drift is the logarithm by which hi, the lowest refused rate, rises in the longest of the three spans below:
-	// limits change, but rarely.
+	// Drift is the logarithm by which hi rises in 60 pauses (see driftPauses) or in DriftAnswers requests, whichever
+	// takes longer: limits change, but rarely.
 	Drift float64
-	// DriftTime is the first span, in seconds, for fast hosts; found with the prototype.
-	DriftTime float64
-	// DriftCosts is the second span, in pauses as long as the latest refusal's: pauses take a sixtieth of the time at
-	// most.
-	DriftCosts float64
-	// DriftAnswers is the third span, in requests at the present rate: with half as many, more requests are refused.
+	// DriftAnswers is in requests at the present rate: with half as many, more requests are refused.
 	DriftAnswers float64
-	// Confirm is the factor by which each refusal that told nothing new slows the drift, since such a limit seems to be
-	// fixed; found in the simulator.
+	// Confirm is the factor by which each refusal that told nothing new slows the drift: such a limit seems to be fixed.
 	Confirm float64
-	// WellHalf is the seconds in which half of the best rate of the past is forgotten: twenty minutes, as in the
-	// controller before.
+	// WellHalf is the seconds in which half of the best rate of the past is forgotten, as in the controller before.
 	WellHalf float64
 
-	// CreditStart is how many refusals may be risked at first. More uses more of a new host's limit, and is refused
-	// more; found with the prototype.
+	// CreditStart is how many refusals may be risked at first. More uses more of a new host's limit, and is refused more.
 	CreditStart float64
 	// CreditMax is how many refusals may be risked at most, however long nothing was refused; found with the prototype.
 	CreditMax float64
-	// CreditPerAnswer is the refusals that each response earns: about a quarter of a percent of requests may be
-	// refused.
+	// CreditPerAnswer is the refusals that each response earns: about a quarter of a percent may be refused.
 	CreditPerAnswer float64
 	// CreditPerSecond is the refusals that each second earns: four an hour, for hosts that respond rarely.
 	CreditPerSecond float64
@@ -65,40 +51,20 @@ type Tuning struct {
 	// TooMany is the multiple of what a window should admit, or of its rate, from which it is refuted: a counter that
 	// slides by halves of its window admits less than that.
 	TooMany float64
-	// BlockWait is the seconds before the first trial of a block: such hosts block for ten by default, and 50 ms are
-	// for the way.
-	BlockWait float64
 
 	// Slower is the share of the rate that failed at which an experiment on failures begins.
 	Slower float64
-	// Event is the evidence that makes failures an event, as the logarithm of the odds that the host refuses: 8 is
-	// 3,000 to 1.
+	// Event is the evidence that makes failures an event, as the logarithm of the odds that the host refuses: 3,000 to 1.
 	Event float64
-	// NoisyEvent is Event for a host that is known to fail at random, or whose limiter is known to answer otherwise: 11
-	// is 60,000 to 1.
-	NoisyEvent float64
-	// ProbeEvent is Event in a probe, where a limit is likely, and for a host that was found to fail for its rate: 3 is
-	// 20 to 1.
+	// ProbeEvent is Event in a probe, where a limit is likely: 20 to 1.
 	ProbeEvent float64
-	// Noise is the evidence, as a logarithm of odds, that a slower rate fails too: 4 is 55 to 1, which errs in 2 % of
-	// cases.
-	Noise float64
-	// Limit is the evidence, as a logarithm of odds, that a slower rate does not fail: 2.5 is 12 to 1. An error of 8 %
-	// is cheap, since it costs one more experiment.
+	// Limit is the evidence, as a logarithm of odds, that a slower rate does not fail: 12 to 1. An error of 8 % is cheap,
+	// since it costs one more experiment.
 	Limit float64
 
-	// LatencyRatio is how many times the usual latency makes a response late: by Markov's inequality fewer than half take
-	// twice the mean by chance.
-	LatencyRatio float64
-	// LatencyFloor is by how many seconds it has to be later: a scheduler's delay changes the latency of a near host
-	// by more than a ratio.
-	LatencyFloor float64
 	// Draining is the share of the rate that is used while a host's queue empties: of 1.2 times the capacity, it leaves a
 	// tenth of the host free. Less empties the queue sooner, and leaves more unused.
 	Draining float64
-	// ToldMargin is the share of a told quota's rate that is left unused, for clocks that differ and for the time a
-	// response takes.
-	ToldMargin float64
 
 	// Without are the estimators that are left out, for experiments; zero means none.
 	Without Part
@@ -106,12 +72,11 @@ type Tuning struct {
 
 // DefaultTuning holds the constants that every host gets.
 var DefaultTuning = Tuning{
-	Growth: .5, Margin: .015, Near: .03, Horizon: 200, Fixed: .5, Used: .85, Climb: 1.5, Fall: .6,
-	Drift: .06, DriftTime: 60, DriftCosts: 60, DriftAnswers: 800, Confirm: .7, WellHalf: 1200,
+	Growth: .5, Margin: .015, Near: .03, Horizon: 200, Used: .85, Climb: 1.5, Fall: .6,
+	Drift: .06, DriftAnswers: 800, Confirm: .7, WellHalf: 1200,
 	CreditStart: 5, CreditMax: 8, CreditPerAnswer: 1. / 400, CreditPerSecond: 1. / 900, Trial: .1,
-	Burst: 25, Cycle: 10, TooMany: 1.3, BlockWait: 10.05,
-	Slower: .7, Event: 8, NoisyEvent: 11, ProbeEvent: 3, Noise: 4, Limit: 2.5,
-	LatencyRatio: 2, LatencyFloor: .05, Draining: .75, ToldMargin: .02,
+	Burst: 25, Cycle: 10, TooMany: 1.3,
+	Slower: .7, Event: 8, ProbeEvent: 3, Limit: 2.5, Draining: .75,
 }
 
 // Part is a set of estimators, by bits. The zero Part is the empty set.
