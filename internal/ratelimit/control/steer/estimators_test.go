@@ -281,11 +281,11 @@ func (s *sender) answer(x Sample) {
 	}
 }
 
-// run sends requests to a model for some time, at most so many per second.
-func (s *sender) run(m model, d time.Duration, most float64) {
+// run sends requests to a model from begin to end, at most so many per second.
+func (s *sender) run(m model, begin, end time.Duration, most float64) {
 	s.panel = &panel{hint: hint{askedAt: never}}
 	s.rate = 1
-	for next := clock.Instant(0); s.now < clock.Instant(d); {
+	for next := clock.Instant(begin); s.now < clock.Instant(end); {
 		for len(s.flying) > 0 && s.flying[0].At <= next {
 			x := s.flying[0]
 			s.flying = s.flying[1:]
@@ -320,7 +320,8 @@ func (s *sender) run(m model, d time.Duration, most float64) {
 	}
 }
 
-// Each estimator claims the limits whose cause it knows, and no other: models x estimators.
+// Each estimator claims the limits whose cause it knows, to 16 %, and no other: models x estimators, most of five phases
+// of the sender.
 func TestEstimatorsTellCausesApart(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder
@@ -331,39 +332,51 @@ func TestEstimatorsTellCausesApart(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		model  model
+		model  func() model
 		most   float64 // asked for per second
 		claims string
 		want   float64 // requests per second, or at once
 		also   string  // may be claimed: what a log gives back, a bucket does too
 	}{
-		{"no limit", func(clock.Instant, int) reply { return reply{} }, 50, "", 0, ""},
-		{"a tenth fails", flaky(), 50, "health", 0, ""},
-		{"bucket 10/s of 20", bucket(10, 20, 0), 400, "refill", 10, ""},
-		{"bucket 10/s of 20, orders 1 s", bucket(10, 20, time.Second), 400, "refill", 10, ""},
-		{"20 in a second, or 403 for 10 s", evasive(20, 10*time.Second), 400, "block", 20, ""},
-		{"fixed 100 in 10 s, bare", fixed(100, 10*time.Second, silent, false), 400, "window", 10, ""},
-		{"fixed 600 in 60 s, orders the rest", fixed(600, time.Minute, wholeRest, false), 400, "window", 10, ""},
-		{"log 100 in 10 s, bare", logged(100, 10*time.Second, silent, false), 400, "window", 10, "refill"},
-		{"log 300 in 60 s, orders the rest", logged(300, time.Minute, wholeRest, false), 400, "window", 5, "refill"},
-		{"log 200 in 10 s, orders all of it", logged(200, 10*time.Second, silent, true), 400, "window", 20, ""},
-		{"fixed 80 in 4 s, told", fixed(80, 4*time.Second, wholeRest, true), 400, "hint", 20, ""},
-		{"bucket 15/s of 5, told", gcra(15, 5), 400, "hint", 15, ""},
-		{"down a minute of two, orders 3 s", downtime(time.Minute, 3*time.Second), .2, "", 0, "refill"},
-		{"4 workers, 100 ms each", workers(4, 100*time.Millisecond), 400, "queueing", 40, ""},
-		{"4 connections, a second each", connectionLimit(4, time.Second), 40, "connections", 4, "refill"},
+		{"no limit", func() model { return func(clock.Instant, int) reply { return reply{} } }, 50, "", 0, ""},
+		{"a tenth fails", func() model { return flaky() }, 50, "health", 0, ""},
+		{"bucket 10/s of 20", func() model { return bucket(10, 20, 0) }, 400, "refill", 10, ""},
+		{"bucket 10/s of 20, orders 1 s", func() model { return bucket(10, 20, time.Second) }, 400, "refill", 10, ""},
+		{"20 in a second, or 403 for 10 s", func() model { return evasive(20, 10*time.Second) }, 400, "block", 20, ""},
+		{"fixed 100 in 10 s, bare", func() model { return fixed(100, 10*time.Second, silent, false) }, 400, "window", 10, ""},
+		{"fixed 600 in 60 s, orders the rest", func() model { return fixed(600, time.Minute, wholeRest, false) }, 400, "window", 10, ""},
+		{"log 100 in 10 s, bare", func() model { return logged(100, 10*time.Second, silent, false) }, 400, "window", 10, "refill"},
+		{"log 300 in 60 s, orders the rest", func() model { return logged(300, time.Minute, wholeRest, false) }, 400, "window", 5, "refill"},
+		{"log 200 in 10 s, orders all of it", func() model { return logged(200, 10*time.Second, silent, true) }, 400, "window", 20, ""},
+		{"fixed 80 in 4 s, told", func() model { return fixed(80, 4*time.Second, wholeRest, true) }, 400, "hint", 20, ""},
+		{"bucket 15/s of 5, told", func() model { return gcra(15, 5) }, 400, "hint", 15, ""},
+		{"down a minute of two, orders 3 s", func() model { return downtime(time.Minute, 3*time.Second) }, .2, "", 0, "refill"},
+		{"4 workers, 100 ms each", func() model { return workers(4, 100*time.Millisecond) }, 400, "queueing", 40, ""},
+		{"4 connections, a second each", func() model { return connectionLimit(4, time.Second) }, 40, "connections", 4, "refill"},
 	} {
 		var s sender
-		s.run(tc.model, 5*time.Minute, tc.most)
-		fmt.Fprintf(&table, "\n%-34s", tc.name)
-		for name, e := range s.estimates(s.now) {
-			if claim := e.Confidence >= claimed; name == tc.claims {
-				assert.True(t, claim, "%s of %s: %+v", name, tc.name, e)
-				assert.InDelta(t, tc.want, max(e.Rate, float64(e.InFlight)), .16*tc.want, "%s of %s: %+v", name, tc.name, e)
-			} else if name != tc.also {
-				assert.False(t, claim, "%s of %s: %+v", name, tc.name, e)
+		claims := map[string]int{}
+		const phases = 5
+		for phase := range phases {
+			s = sender{}
+			s.run(tc.model(), time.Duration(phase)*700*time.Millisecond, 5*time.Minute, tc.most)
+			for name, e := range s.estimates(s.now) {
+				at := max(e.Rate, float64(e.InFlight))
+				if e.Confidence >= claimed && (name != tc.claims || at <= 1.16*tc.want && max(at, e.Most) >= tc.want/1.16) {
+					claims[name]++
+				}
 			}
 		}
+		for _, name := range names { // this sender heeds no estimate, so now and then the latest spells mislead one
+			switch name {
+			case tc.claims:
+				assert.Greater(t, claims[name], phases/2, "%s of %s", name, tc.name)
+			case tc.also:
+			default:
+				assert.LessOrEqual(t, claims[name], phases/2, "%s of %s", name, tc.name)
+			}
+		}
+		fmt.Fprintf(&table, "\n%-34s", tc.name)
 		for _, name := range names {
 			cell := "-"
 			if e := s.estimates(s.now)[name]; e.Confidence > 0 {

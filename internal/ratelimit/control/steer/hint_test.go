@@ -139,7 +139,7 @@ func TestQuotaIsWholeAtItsReset(t *testing.T) {
 // A bucket of a few, which is full again in less than the second that is told, is found to give back more than is told.
 func TestQuotaOfSmallBucket(t *testing.T) {
 	var s sender
-	s.run(gcra(20, 4), time.Minute, 400)
+	s.run(gcra(20, 4), 0, time.Minute, 400)
 	require.Equal(t, always, s.hint.renewal)
 	require.InDelta(t, 20, s.hint.refill, 1)
 	require.InDelta(t, 4, s.hint.mean(), 1e-9)
