@@ -97,9 +97,9 @@ func (b *budget) pay(n float64) { b.left = max(b.left-float32(n), 0) }
 const driftPauses = 60
 
 // drift raises hi with time, since limits change: by Drift in a minute, in 60 pauses or in 800 requests, whichever is
-// longest, slower after each refusal that told nothing new, and faster after a thin cycle. While lo is far below a rate
-// that went well it rises much faster, up to 1.2 times that. It counts the requests of the time for lo's proof, and
-// notes what goes well. Nothing drifts while the rate is not used.
+// longest, and slower after each refusal that told nothing new. While lo is far below a rate that went well it rises
+// much faster, up to 1.2 times that. It counts the requests of the time for lo's proof, and notes what goes well.
+// Nothing drifts while the rate is not used.
 func (s *Steer) drift(now clock.Instant) {
 	dt := now.Sub(s.stepAt).Seconds()
 	dn := s.rate * dt // requests in that time
@@ -126,10 +126,6 @@ func (s *Steer) drift(now clock.Instant) {
 func (s *Steer) recovering() bool {
 	return s.pause != nil && s.lo < .7*s.well
 }
-
-// thin is the number of responses in a cycle below which the refusal that ended it says little of its rate, as those
-// right after a burst that a window still counts: hi rises again the faster, up to ten times.
-const thin = 80
 
 // overruled divides the evidence for lo when a refusal with little evidence contradicts it: after three such refusals of
 // a limit that has fallen, the next one is believed.
@@ -164,7 +160,6 @@ func (s *Steer) learn(now clock.Instant, rate float64, took time.Duration) {
 		if s.loose = max(.05, s.loose*float32(t.Confirm)); rate <= s.lo {
 			s.loose = 1
 		}
-		s.loose = max(s.loose, float32(min(thin/max(cycle.Answers, 1), 10)))
 		if cycle.Answers < float64(s.run)/2 && s.lo > rate/(1+t.Near) { // much less evidence contradicts lo
 			s.run /= overruled
 			return

@@ -28,8 +28,7 @@ type pause struct {
 	// event is the latest event, for people. Its zero value means that there was none.
 	event control.Event
 	probe probe
-	// loose is a factor of the drift, from .05 to 10: less after each refusal that told nothing new, more after a cycle of
-	// few responses.
+	// loose is a factor of the drift, from .05 to 1: less after each refusal that told nothing new.
 	loose float32
 	// cost is the seconds that the latest refusal cost; zero before any was learned from.
 	cost float32
