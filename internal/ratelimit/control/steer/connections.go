@@ -24,12 +24,12 @@ const (
 	limitFor   = 10 * time.Minute // how long a bound holds: then more are tried again
 )
 
-// refused takes in a failure. If it may be a limiter's (429 or 503) and its request was sent at least a round trip after the
-// last refusal came, it is compared with that. It reports whether a bound was found where none held.
+// refused takes in a failure. If it may be a limiter's (429 or 503) and its request was sent a round trip or more after
+// the last refusal came, it is compared with that. It reports whether a bound was found where none held.
 func (d *connections) refused(x *Sample) (found bool) {
 	n, held := uint16(min(max(x.InFlight, 0), math.MaxUint16)), d.estimate(x.At).InFlight > 0
 	if x.SentAt < d.at.Add(x.At.Sub(x.SentAt)) || !x.refused() || held && n >= d.seen {
-		return false // of the same moment, to two round trips, not a limiter's, or as the bound says
+		return false // of the same moment, not a limiter's, or as the bound says
 	}
 	rare := d.excess <= perRace
 	d.excess = 0
