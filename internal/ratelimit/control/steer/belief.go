@@ -25,8 +25,8 @@ type interval struct {
 // unbounded reports whether nothing was refused yet.
 func (i *interval) unbounded() bool { return math.IsInf(i.hi, 1) }
 
-// fixedCost is the seconds that any refusal costs, however short its pause: the requests that are in flight when it is known,
-// and the trial.
+// fixedCost is the seconds that any refusal costs, however short its pause: the requests that are in flight when it is
+// known, and the trial.
 const fixedCost = .5
 
 // best returns the rate with the most pages to be expected over the horizon, at least lo and at most most. The chance

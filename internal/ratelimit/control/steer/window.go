@@ -71,9 +71,9 @@ const (
 // no doubt that it is one. A Retry-After of the same length as before is the window's or says nothing, since what is
 // left of a window differs each time. Nor does one that is mostly rounding say anything once a quota is known.
 func (w *window) weigh(t *Tuning, h *history, since clock.Instant, s spell, sure bool) {
-	before, known := w.spell, w.quota
+	before, known, told := w.spell, w.quota, w.told()
 	w.spell = s
-	switch told := before.order > 0 && known.length == before.order.Seconds(); {
+	switch {
 	case s.order > rounding && s.sameOrder(&before):
 		if !told {
 			known = before.ordered(h)
@@ -87,6 +87,9 @@ func (w *window) weigh(t *Tuning, h *history, since clock.Instant, s spell, sure
 		w.quota = q.and(known, sure && s.like(&before))
 	}
 }
+
+// told reports whether the quota is that of a window as long as the Retry-After.
+func (w *window) told() bool { return w.order > 0 && w.quota.length == w.order.Seconds() }
 
 // byOrder returns the quota of a window as long as the Retry-After that came again, if as much was admitted in as long
 // before both refusals. If much more was this time, or if twice in a row a rate was refused that such a window admits,
@@ -161,7 +164,7 @@ func (w *window) chance(now clock.Instant, x float64) (p, pause float64) {
 	if x < w.quota.high {
 		p *= math.Log(x/w.quota.low) / math.Log(w.quota.high/w.quota.low)
 	}
-	if w.quota.length == w.order.Seconds() {
+	if w.told() {
 		return p, p * w.quota.length
 	}
 	return p, p * w.quota.length * (1 - w.quota.low/x)
@@ -190,7 +193,7 @@ func (w *window) estimate() Estimate {
 // refute drops the quota if a rate was proven that is much faster. If the span was a Retry-After, that is a habit.
 func (w *window) refute(t *Tuning, proven float64) {
 	if w.quota.weight > 0 && proven > t.TooMany*w.quota.high {
-		w.habit = w.habit || w.quota.length == w.order.Seconds()
+		w.habit = w.habit || w.told()
 		w.quota = quota{}
 	}
 }
